@@ -262,7 +262,7 @@ def log_bound(
         (L + 1, *batch), input first. +inf: true but beyond the range of floats. -inf:
         the residual is exactly zero.
 
-    Source: derived on the page, (2.10).
+    Source: derived on the page, (2.17).
     Claim: collapse.multi-head
     """
     check_network(x, layers)
@@ -323,7 +323,7 @@ def log_diameter_bound(
         (L + 1, *batch), input first; -inf where all tokens are equal. Gradients are
         finite where no v_h and no omega_h is zero.
 
-    Source: derived on the page, (3.14).
+    Source: derived on the page, (2.5).
     Claim: collapse.cube
     """
     check_network(x, layers)

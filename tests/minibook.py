@@ -48,11 +48,11 @@ WORDS = r"""# A page
 >
 > $$\begin{aligned} x &= x \\ &= x \end{aligned} \tag{1.1}$$
 
-*Proof.* By [(1.1)](#eq-1-1). $\square$
+*Proof.* By [(1.1)](#eq-1.1). $\square$
 
-> **Lemma 1.2.** As [Theorem 1.1](page.ipynb#theorem-1-1), by its [proof](#proof-1-1).
+> **Lemma 1.2.** As [Theorem 1.1](page.ipynb#theorem-1.1), by its [proof](#proof-1.1).
 
-*Proof of Lemma 1.2.* See [Figure 1.1](#figure-1-1). $\square$
+*Proof of Lemma 1.2.* See [Figure 1.1](#figure-1.1). $\square$
 
 **Figure 1.1.** A caption.
 
@@ -109,7 +109,7 @@ def make(root: Path) -> Path:
             shutil.copy(source, target)
     (root / "book/claims.toml").write_text("", encoding="utf-8")
     (root / "book/intro.md").write_text(
-        "# Start\n\nTo [the theorem](../notebooks/one/page.ipynb#theorem-1-1).\n",
+        "# Start\n\nTo [the theorem](../notebooks/one/page.ipynb#theorem-1.1).\n",
         encoding="utf-8",
     )
     write_toc(root, "notebooks/one/page")

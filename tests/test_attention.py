@@ -38,7 +38,7 @@ def draw(*size, seed=0, dtype=torch.float64):
 
 
 def literal_layer(x, layer, *, mask=None, scale=None):
-    """Formulas (1.1) and (1.2) with loops over heads, on one sequence."""
+    """Formulas (1.4) and (1.5) with loops over heads, on one sequence."""
     y = torch.zeros_like(x)
     ones = torch.ones(len(x), 1, dtype=x.dtype)
     for h in range(len(layer.w_q)):

@@ -108,7 +108,7 @@ def test_the_page_in_the_middle(tmp_path):
 
 WORDS = """# Page {n}
 
-To [Theorem 1.1](page.ipynb#theorem-1-1).
+To [Theorem 1.1](page.ipynb#theorem-1.1).
 
 ```{{index}} Word {n}
 ```

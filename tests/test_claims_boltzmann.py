@@ -94,7 +94,7 @@ def test_an_average_by_hand():
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
 def test_base_n_is_the_smallest_for_multisets_of_one_size(n):
-    """Exercise 14.4: base n does, and n - 1 does not (from n = 3 on)."""
+    """Exercise 16.4: base n does, and n - 1 does not (from n = 3 on)."""
     bags = list(combinations_with_replacement(range(5), n))
     for base in (n, n - 1):
         sums = {sum(base**k for k in bag) for bag in bags}

@@ -273,9 +273,9 @@ def test_with_verdicts_the_book_shows_them_everywhere(tree):
     ):
         assert words in errata
     assert "Guess" not in errata.split("Errata", 1)[1].split("Take", 1)[1]
-    assert "two.html#example-2-2" in page(
+    assert "two.html#example-2.2" in page(
         tree, "book/errata"
-    ) and "two.html#proof-2-1" in page(tree, "book/errata")
+    ) and "two.html#proof-2.1" in page(tree, "book/errata")
 
     public = json.loads(page_json(tree))
     assert [entry["tests"] for entry in public["claims"]] == list(results.values())
@@ -438,12 +438,12 @@ def test_a_part_stays_proved_and_says_which(tree):
     "old, new, said",
     [
         (
-            'anchor = "theorem-1-2"',
-            'anchor = "theorem-1-9"',
-            "claim sample.instances: no box has the id theorem-1-9",
+            'anchor = "theorem-1.2"',
+            'anchor = "theorem-1.9"',
+            "claim sample.instances: no box has the id theorem-1.9",
         ),
-        ('proof = "proof-1-1"', 'proof = "proof-1-9"', "proof-1-9"),
-        ('at = "example-2-2"', 'at = "example-2-9"', "example-2-9"),
+        ('proof = "proof-1.1"', 'proof = "proof-1.9"', "proof-1.9"),
+        ('at = "example-2.2"', 'at = "example-2.9"', "example-2.9"),
         ('work = "someone2020", version', 'work = "noone2020", version', "noone2020"),
         (
             'kind = "tight"',

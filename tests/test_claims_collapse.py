@@ -74,7 +74,7 @@ def test_one_layer_needs_the_first_condition_alone(seed):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_size_is_always_enough(seed):
-    """Proposition 2.8 (b): the constant sqrt(min(n / 2, d)), for spreads up to 50."""
+    """Proposition 2.11 (b): the constant sqrt(min(n / 2, d)), for spreads up to 50."""
     made = rank_collapse.random_head(seed, eta_is=10 ** (seed % 8 / 1.5 - 3))
     n, d = made["x"].shape
     assert rank_collapse.constant(**made) <= math.sqrt(min(n / 2, d)) * (1 + 1e-9)
@@ -284,7 +284,7 @@ def test_hard_attention_is_frozen_while_it_sees_its_input():
 
 
 def test_frozen_is_attained_by_two_tokens():
-    """Two tokens of one feature: (2.16) is an equality."""
+    """Two tokens of one feature: (2.27) is an equality."""
     one = torch.ones(1, 1, 1, dtype=torch.float64)
     x = torch.tensor([[0.3], [1.0]], dtype=torch.float64)
     verdict = rank_collapse.frozen(x, [Layer(one, one, 0.7 * one, one)] * 3)

@@ -86,7 +86,7 @@ def test_no_stored_run_is_above_the_ceiling_of_its_pattern(part):
 @pytest.mark.claim("copying.cut", role="certificate")
 @pytest.mark.parametrize("bits", [0.5, 3, 18.41, 25])
 def test_the_cut_bound_solves_its_equation(bits):
-    """Fixed with w = 8 on 32 tokens, by mpmath's root of (13.6)."""
+    """Fixed with w = 8 on 32 tokens, by mpmath's root of (15.5)."""
 
     def lacking(e):
         left = -e * mpmath.log(e, 2) - (1 - e) * mpmath.log(1 - e, 2)

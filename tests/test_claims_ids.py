@@ -63,7 +63,7 @@ def test_four_heads_cannot_be_told_from_five():
 
 
 def test_bits_of_the_page():
-    """28.5 bits for all sets of 16 of 20, 444 by Theorem 15.4 on equispaced places."""
+    """28.5 bits for all sets of 16 of 20, 444 by Theorem 17.3 on equispaced places."""
     N = math.comb(20, 16)
     assert abs(math.log2(16 * N**2) - 28.48) < 0.01
     z = claims.grid(20)

@@ -110,7 +110,7 @@ def test_sums_against_fractions(skip):
 @pytest.mark.claim("paths.recomputed", role="counterexample")
 @pytest.mark.parametrize("c", [0.2, 0.7, 1.5])
 def test_two_tokens_in_closed_form(c):
-    """Example 1.4, heads of strengths c and 1/2 and weights 1 and -1/2: the terms and
+    """Example 1.2, heads of strengths c and 1/2 and weights 1 and -1/2: the terms and
     the subnetworks of two paths, both against tanh.
     """
     strength = torch.tensor([[[c]], [[0.5]]], dtype=torch.float64)

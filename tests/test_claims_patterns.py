@@ -101,7 +101,7 @@ def test_a_connection_is_missed_among_the_last_queries():
 
 @pytest.mark.parametrize("q", [1, 2, 3.5])
 def test_a_constant_stays_this_far_from_a_number(q):
-    """The constant of Corollary 11.25 in L^q, by a sum over a fine grid."""
+    """The constant of Corollary 12.8 in L^q, by a sum over a fine grid."""
     x = (torch.arange(20_000, dtype=DOUBLE) + 0.5) / 20_000
     guesses = torch.linspace(0, 1, 21, dtype=DOUBLE)
     apart = ((x - guesses[:, None]).abs() ** q).mean(1) ** (1 / q)

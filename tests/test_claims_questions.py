@@ -119,7 +119,7 @@ def test_a_star_in_fractions():
 
 
 def test_the_derivative_is_that_of_the_theorem():
-    """(3.18), term by term, against automatic differentiation."""
+    """(3.14), term by term, against automatic differentiation."""
     x, w_q, w_k, w = four_questions.in_a_ball(n=5).values()
     M = w_q @ w_k.mT / 2
     P = torch.softmax(x @ M @ x.mT, -1)

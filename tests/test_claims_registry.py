@@ -23,20 +23,20 @@ SAMPLE = """
 [[claim]]
 id = "sample.base"
 page = "chapter/one"
-anchor = "theorem-1-1"
+anchor = "theorem-1.1"
 title = "Base"
 source = { work = "someone2020", version = "v1", number = "Theorem 1", seen = "seen" }
 kind = "identity"
 status = "true"
 evidence = { printed = "proof" }
-proof = "proof-1-1"
+proof = "proof-1.1"
 uses = []
 since = "0.1.0"
 
 [[claim]]
 id = "sample.instances"
 page = "chapter/one"
-anchor = "theorem-1-2"
+anchor = "theorem-1.2"
 title = "Instances"
 source = { seen = "derived" }
 kind = "existence"
@@ -48,7 +48,7 @@ since = "0.1.0"
 [[claim]]
 id = "sample.bound"
 page = "chapter/two"
-anchor = "theorem-2-1"
+anchor = "theorem-2.1"
 title = "Bound"
 source = { work = "someone2020", seen = "seen" }
 as_printed = "It is at most half of that."
@@ -56,18 +56,18 @@ as_repaired = "It is at most so much."
 kind = "upper"
 status = "repaired"
 evidence = { printed = "counterexample", repaired = "proof" }
-proof = "proof-2-1"
+proof = "proof-2.1"
 uses = ["sample.base"]
 since = "0.1.0"
 [claim.erratum]
 counterexample = "Take two."
-at = "example-2-2"
+at = "example-2.2"
 survives = "The order of growth."
 
 [[claim]]
 id = "sample.wrong"
 page = "chapter/two"
-anchor = "theorem-2-3"
+anchor = "theorem-2.3"
 title = "Wrong"
 source = { work = "someone2020", seen = "seen" }
 as_printed = "It is always so."
@@ -78,13 +78,13 @@ uses = []
 since = "0.1.0"
 [claim.erratum]
 counterexample = "Take three."
-at = "example-2-4"
+at = "example-2.4"
 survives = "It is often so."
 
 [[claim]]
 id = "sample.guess"
 page = "chapter/two"
-anchor = "theorem-2-5"
+anchor = "theorem-2.5"
 title = "Guess"
 source = { work = "someone2020", seen = "recalled" }
 kind = "lower"
@@ -143,9 +143,9 @@ BREAKS = {
         "sample.base: id claim-sample-base is taken twice",
     ),
     "two anchors": (
-        'anchor = "theorem-1-2"',
-        'anchor = "theorem-1-1"',
-        "anchor chapter/one#theorem-1-1 is taken twice",
+        'anchor = "theorem-1.2"',
+        'anchor = "theorem-1.1"',
+        "anchor chapter/one#theorem-1.1 is taken twice",
     ),
     "printed but recalled": (
         'seen = "recalled" }',
@@ -188,13 +188,13 @@ BREAKS = {
         "sample.guess: .*names its work",
     ),
     "proof without anchor": (
-        'proof = "proof-1-1"\n',
+        'proof = "proof-1.1"\n',
         "",
         "sample.base: evidence 'proof' goes with the anchor",
     ),
     "anchor without proof": (
         'evidence = { statement = "certified" }',
-        'evidence = { statement = "certified" }\nproof = "proof-1-2"',
+        'evidence = { statement = "certified" }\nproof = "proof-1.2"',
         "sample.instances: evidence 'proof' goes with the anchor",
     ),
     "repaired, nothing printed": (
@@ -208,7 +208,7 @@ BREAKS = {
         "sample.bound: as_repaired goes with",
     ),
     "repaired, repair without evidence": (
-        '{ printed = "counterexample", repaired = "proof" }\nproof = "proof-2-1"',
+        '{ printed = "counterexample", repaired = "proof" }\nproof = "proof-2.1"',
         '{ printed = "counterexample" }',
         "sample.bound: evidence.repaired goes with",
     ),
@@ -228,19 +228,19 @@ BREAKS = {
         "sample.wrong: status false needs evidence.printed = 'counterexample'",
     ),
     "false, no erratum": (
-        '[claim.erratum]\ncounterexample = "Take three."\nat = "example-2-4"\n'
+        '[claim.erratum]\ncounterexample = "Take three."\nat = "example-2.4"\n'
         'survives = "It is often so."\n',
         "",
         "sample.wrong: status false needs an erratum",
     ),
     "true with a counterexample": (
-        'evidence = { printed = "proof" }\nproof = "proof-1-1"',
+        'evidence = { printed = "proof" }\nproof = "proof-1.1"',
         'evidence = { printed = "counterexample" }',
         "sample.base: status true has no counterexample",
     ),
     "open with a proof": (
         'evidence = { statement = "sampled" }',
-        'evidence = { statement = "proof" }\nproof = "proof-2-5"',
+        'evidence = { statement = "proof" }\nproof = "proof-2.5"',
         "sample.guess: status open has no proof",
     ),
     "two parts": (
@@ -264,13 +264,13 @@ BREAKS = {
         "sample.bound: is repaired but uses sample.guess, which is open",
     ),
     "cycle": (
-        'proof = "proof-1-1"\nuses = []',
-        'proof = "proof-1-1"\nuses = ["sample.instances"]',
+        'proof = "proof-1.1"\nuses = []',
+        'proof = "proof-1.1"\nuses = ["sample.instances"]',
         "uses runs in a cycle: .*sample.base.*sample.instances",
     ),
     "use of itself": (
-        'proof = "proof-1-1"\nuses = []',
-        'proof = "proof-1-1"\nuses = ["sample.base"]',
+        'proof = "proof-1.1"\nuses = []',
+        'proof = "proof-1.1"\nuses = ["sample.base"]',
         "sample.base: uses runs in a cycle",
     ),
     "formal, whole, not proved": (
@@ -634,16 +634,16 @@ def test_line_breaks_and_numbers_of_equations_may_change():
     [(anchor, text)] = boxes.of_text(
         "> **Theorem 1.2 (Name).** All $x$\n> are\n>\n> $$x. \\tag{1.3}$$\n\nNo more.\n"
     )
-    assert anchor == "theorem-1-2" and text == "All $x$\nare\n\n$$x. \\tag{1.3}$$"
+    assert anchor == "theorem-1.2" and text == "All $x$\nare\n\n$$x. \\tag{1.3}$$"
     assert boxes.digest(text) == boxes.digest("All $x$ are\n\n$$x. \\tag{2.7}$$")
     assert boxes.digest(text) != boxes.digest("All $y$ are\n\n$$x. \\tag{1.3}$$")
     assert boxes.of_text("> **Note.** Not a box of a claim.") == []
 
 
 def test_links_of_a_box_lead_to_its_page_from_elsewhere():
-    text = "[1](#eq-1-2), [2](other.ipynb#lemma-2), [3](../b/c.ipynb#d), [4](d.ipynb)"
+    text = "[1](#eq-1.2), [2](other.ipynb#lemma-2), [3](../b/c.ipynb#d), [4](d.ipynb)"
     assert boxes.elsewhere(text, "a/page") == (
-        "[1](/notebooks/a/page.ipynb#eq-1-2), "
+        "[1](/notebooks/a/page.ipynb#eq-1.2), "
         "[2](/notebooks/a/other.ipynb#lemma-2), "
         "[3](/notebooks/b/c.ipynb#d), [4](/notebooks/a/d.ipynb)"
     )
@@ -913,7 +913,7 @@ def test_public_claims_say_what_the_page_says(registry, verdicts):
             claims.public(
                 registry,
                 resolved,
-                texts={"chapter/two#theorem-2-1": "It is *so*."},
+                texts={"chapter/two#theorem-2.1": "It is *so*."},
                 site="https://somewhere/",
                 version="1.2.3",
             )

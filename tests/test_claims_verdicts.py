@@ -20,13 +20,13 @@ REGISTRY = """
 [[claim]]
 id = "tiny.sum"
 page = "chapter/one"
-anchor = "theorem-1-1"
+anchor = "theorem-1.1"
 title = "Sum"
 source = { seen = "derived" }
 kind = "identity"
 status = "true"
 evidence = { statement = "proof" }
-proof = "proof-1-1"
+proof = "proof-1.1"
 since = "0.1.0"
 """
 

@@ -41,7 +41,7 @@ claims = ["sample.guess"]
 [[source.line]]
 place = "section 4"
 what = "an example"
-at = ["chapter/two#example-2-2", "chapter/two#page-two"]
+at = ["chapter/two#example-2.2", "chapter/two#page-two"]
 how = "executed"
 
 [[source.line]]
@@ -51,12 +51,14 @@ not_treated = "It is lost."
 """
 
 
+TAGGED = r"\\tag\{(\d+\.\d+)\}"
+
+
 def numbered(text: str) -> set[str]:
     """Anchors of boxes, figures, proofs and equations."""
     kinds = r"\*\*([A-Z][a-z]+) (\d+\.\d+)[ .]"
     found = {f"{kind.lower()}-{number}" for kind, number in re.findall(kinds, text)}
-    found |= {f"eq-{number}" for number in re.findall(r"\\tag\{(\d+\.\d+)\}", text)}
-    return {anchor.replace(".", "-") for anchor in found}
+    return found | {f"eq-{number}" for number in re.findall(TAGGED, text)}
 
 
 def anchors(page: str) -> set[str]:
@@ -89,7 +91,7 @@ def test_every_claim_from_a_source_has_its_line_and_every_place_exists():
     sources = concordance.load(ROOT, claims.load())
     assert len(places(sources)) > 40
     assert missing(places(sources)) == []
-    wrong = {"path_decomposition/paths#theorem-1-99"}
+    wrong = {"path_decomposition/paths#theorem-1.99"}
     assert missing(wrong) == sorted(wrong)  # the control
 
 

@@ -31,7 +31,7 @@ import starts  # noqa: E402
 
 
 def literal_fields(masks):
-    """Definition 13.1 by sets."""
+    """Definition 15.1 by sets."""
     n = masks[0].shape[-1]
     merged = [mask if mask.dim() == 2 else mask.any(0) for mask in masks]
     sets = [{k} for k in range(n)]

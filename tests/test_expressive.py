@@ -639,7 +639,7 @@ def counted_redraws(n, d, seed=0):
 
 
 def test_redraws_against_what_the_theorem_expects():
-    """(10.8) for k = 1; the theorem holds at d = 118 with 100 tokens, and at 5 not."""
+    """(11.3) for k = 1; the theorem holds at d = 118 with 100 tokens, and at 5 not."""
     n = 100
     most = n / 3 + n**2 / (4 * n - 1)
     assert counted_redraws(n, 118) <= 1

@@ -20,7 +20,7 @@ WORDS = r"""# Folds
 
 <details><summary>Proof</summary>
 
-By [(1.4)](#eq-1-4), as [Figure 1.5](#figure-1-5) shows.
+By [(1.4)](#eq-1.4), as [Figure 1.5](#figure-1.5) shows.
 
 $$
 x = x \tag{1.4}
@@ -44,9 +44,9 @@ The end of the outer proof. $\square$
 
 </details>
 
-Between: the [proof](#proof-1-3), the [inner one](#proof-1-6).
+Between: the [proof](#proof-1.3), the [inner one](#proof-1.6).
 
-> **Proposition 1.7.** As [Theorem 1.1](page.ipynb#theorem-1-1), by [proof](#proof-1-7).
+> **Proposition 1.7.** As [Theorem 1.1](page.ipynb#theorem-1.1), by [proof](#proof-1.7).
 
 <details><summary>Proof of Proposition 1.7, in two lines</summary>
 
@@ -96,8 +96,8 @@ def fold(page, summary):
 def test_a_fold_is_one_element_with_its_words_and_its_content(page):
     assert page.count('<details class="fold"') == 4 == page.count("</details>")
     outer = fold(page, "Proof")
-    assert outer.startswith('<details class="fold" id="proof-1-3">')
-    for part in ('id="eq-1-4"', 'id="figure-1-5"', "<table", 'id="lemma-1-6"'):
+    assert outer.startswith('<details class="fold" id="proof-1.3">')
+    for part in ('id="eq-1.4"', 'id="figure-1.5"', "<table", 'id="lemma-1.6"'):
         assert part in outer, part
     inner = page.index("Proof of Lemma 1.6 &amp; more")
     assert inner < page.index("The end of the outer proof") < page.index("Between:")
@@ -106,13 +106,13 @@ def test_a_fold_is_one_element_with_its_words_and_its_content(page):
 
 def test_the_words_of_a_fold_name_its_proof_and_no_id_stands_twice(page):
     ids = re.findall(r'id="([^"]+)"', page)
-    for ident in ("proof-1-3", "proof-1-7", "eq-1-4", "figure-1-5", "corollary-1-8"):
+    for ident in ("proof-1.3", "proof-1.7", "eq-1.4", "figure-1.5", "corollary-1.8"):
         assert ids.count(ident) == 1 and f'href="#{ident}"' in page, ident
-    assert 'id="proof-1-7"' in fold(page, "Proof of Proposition 1.7, in two lines")
+    assert 'id="proof-1.7"' in fold(page, "Proof of Proposition 1.7, in two lines")
     # a fold whose words name no proof leaves the id to the paragraph in it
     assert '<details class="fold">' in fold(page, "Sharp constants")
-    assert '<p class="proof-begin" id="proof-1-8">' in fold(page, "Sharp constants")
-    assert '<p class="proof-begin" id="proof-1-6">' in page
+    assert '<p class="proof-begin" id="proof-1.8">' in fold(page, "Sharp constants")
+    assert '<p class="proof-begin" id="proof-1.6">' in page
 
 
 BROKEN = {
@@ -135,7 +135,7 @@ SAID = (
     "cell tight: no blank line before and after </details>",
     "cell apart: a fold is written <details><summary>Words</summary>",
     "a proof of what? write Proof of Theorem 1.2",
-    "'proof-1-9' stands twice on this page",
+    "'proof-1.9' stands twice on this page",
 )
 
 
@@ -193,7 +193,7 @@ def look(built, browser):
 def follow(page, address):
     """The folds that are closed after each of some steps."""
     seen = {"at first": page.evaluate(CLOSED)}
-    for name in ("proof-1-3", "eq-1-4", "proof-1-6"):
+    for name in ("proof-1.3", "eq-1.4", "proof-1.6"):
         page.goto("about:blank")
         page.goto(f"{address}#{name}")
         page.wait_for_load_state("networkidle")
@@ -204,12 +204,12 @@ def follow(page, address):
         page.evaluate(
             "document.querySelectorAll('details').forEach(f => { f.open = false; })"
         )
-        page.click('a[href="#proof-1-7"]')
+        page.click('a[href="#proof-1.7"]')
         # behind what the click has set off, however slow that is
         page.evaluate("() => new Promise((done) => setTimeout(done, 100))")
         seen[step] = page.evaluate(CLOSED)
         seen[f"{step}, top"] = page.evaluate(
-            "document.getElementById('proof-1-7').getBoundingClientRect().top"
+            "document.getElementById('proof-1.7').getBoundingClientRect().top"
         )
     return seen
 
@@ -219,14 +219,14 @@ def test_links_into_folds_open_them(look):
     seen, heard = look(follow)
     assert heard == []
     everything = [
-        "proof-1-3",
+        "proof-1.3",
         "Proof of Lemma 1.6 & more",
-        "proof-1-7",
+        "proof-1.7",
         "Sharp constants",
     ]
     assert seen["at first"] == everything
-    assert seen["proof-1-3"] == seen["eq-1-4"] == everything[1:]
-    assert seen["proof-1-6"] == everything[2:]
+    assert seen["proof-1.3"] == seen["eq-1.4"] == everything[1:]
+    assert seen["proof-1.6"] == everything[2:]
     for step in ("click", "the same again"):
         assert seen[step] == [*everything[:2], everything[3]], step
         assert 0 <= seen[f"{step}, top"] < 900, step
@@ -236,7 +236,7 @@ def test_links_into_folds_open_them(look):
 def test_without_the_script_a_fold_that_is_linked_to_stays_closed(look):
     """The control: browsers open what holds a target, not a target that is closed."""
     seen, _ = look(follow, script=False)
-    assert "proof-1-3" in seen["proof-1-3"] and "proof-1-7" in seen["click"]
+    assert "proof-1.3" in seen["proof-1.3"] and "proof-1.7" in seen["click"]
 
 
 def printed(page, address):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -15,6 +16,7 @@ import minutes
 import pages
 import pytest
 from minibook import code, markdown
+from test_concordance import anchors
 
 import notebooks
 
@@ -510,9 +512,9 @@ TITLE = f"# T\n\n{THESIS}\n\n{KIND}"
 GOALS = """\
 ## After this page you can
 
-- a ([E](#exercise-1-1));
-- b ([E](#exercise-1-2));
-- c ([E](#exercise-1-3)).
+- a ([E](#exercise-1.1));
+- b ([E](#exercise-1.2));
+- c ([E](#exercise-1.3)).
 
 You need x."""
 HEAD = [markdown("links", "x"), code("setup", "import attnlib", "hide-cell")]
@@ -600,7 +602,7 @@ KEEPS_AND_BREAKS = [
         [
             [markdown("g", "## Other")],
             [markdown("g", GOALS.replace("- c (", "c ("))],
-            [markdown("g", GOALS.replace("#exercise-1-2", "#theorem-1-2"))],
+            [markdown("g", GOALS.replace("#exercise-1.2", "#theorem-1.2"))],
         ],
     ),
     (
@@ -785,12 +787,22 @@ def shared(sources):
     ]
 
 
-def unlike_counters(source):
-    """Theorems, lemmas and so on of a page share one counter: no number stands for two
-    of them.
+SERIES = {
+    "boxes": rf"^> \*\*(?:{NUMBERED}) (\d+\.\d+)",
+    "exercises": r"^> \*\*Exercise (\d+\.\d+)",
+    "equations": r"\\tag\{(\d+\.\d+)\}",
+    "figures": r"^\*\*Figure (\d+\.\d+)",
+}
+
+
+def out_of_order(number, source):
+    """What does not count 1, 2, 3 behind the number of its page, as one reads:
+    theorems, lemmas and so on in one series; exercises, equations, figures in theirs.
     """
-    found = re.findall(rf"^> \*\*(?:{NUMBERED}) ([\d.]*\d)", source, re.M)
-    return [number for number, count in Counter(found).items() if count > 1]
+    for name, pattern in SERIES.items():
+        found = re.findall(pattern, source, re.M)
+        if found != [f"{number}.{k + 1}" for k in range(len(found))]:
+            yield f"{name}: {' '.join(found)}"
 
 
 def book_texts():
@@ -813,10 +825,24 @@ def test_numbers_are_unique_in_the_book():
     assert shared(book_texts()) == []
 
 
-def test_boxes_share_one_counter():
-    assert unlike_counters("> **Theorem 1.1.** x\n\n> **Lemma 1.1.** y") == ["1.1"]
-    for path in PAGES:
-        assert unlike_counters(text(pages.read(path)["cells"])) == []
+def test_numbers_are_in_the_order_of_reading():
+    good = "> **Theorem 2.1.** x\n\n> **Lemma 2.2.** y\n\n**Figure 2.1.** z"
+    assert list(out_of_order(2, good)) == []
+    assert list(out_of_order(3, good)) == ["boxes: 2.1 2.2", "figures: 2.1"]
+    for wrong in (good.replace("2.2", "2.3"), good.replace("Lemma 2.2", "Lemma 2.1")):
+        assert len(list(out_of_order(2, wrong))) == 1
+    listed = [path for path in pages.listed(ROOT) if path.suffix == ".ipynb"]
+    for number, path in enumerate(listed, 1):
+        assert list(out_of_order(number, text(pages.read(path)["cells"]))) == []
+
+
+def test_old_anchors_lead_to_what_is_there():
+    old = json.loads((ROOT / "book/old_anchors.json").read_text(encoding="utf-8"))
+    assert sum(map(len, old.values())) > 800
+    for page, ids in old.items():
+        assert {i for i in ids if i[:6] != "proof-"} <= anchors(page), page
+        assert len(set(ids.values())) == len(ids)
+    assert "theorem-1.99" not in anchors("path_decomposition/paths")  # the control
 
 
 def dead_links(source, folder):

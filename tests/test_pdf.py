@@ -73,7 +73,7 @@ def test_links_lead_to_their_page(paper):
     """From the first page of the book to a theorem on the second."""
     reader = PdfReader(paper)
     links = [note.get_object().get("/Dest") for note in reader.pages[2]["/Annots"]]
-    to = "/notebooks-one-page--theorem-1-1"
+    to = "/notebooks-one-page--theorem-1.1"
     assert to in links
     place = reader.named_destinations[to]
     assert reader.get_destination_page_number(place) == 3
@@ -166,9 +166,9 @@ def test_a_link_to_no_place_is_refused(browser, site, tmp_path):
     copy = shutil.copytree(site, tmp_path / "site")
     page = copy / "book/intro.html"
     text = page.read_text(encoding="utf-8")
-    link = '<a href="../notebooks/one/page.html#theorem-9-9">lost</a></article>'
+    link = '<a href="../notebooks/one/page.html#theorem-9.9">lost</a></article>'
     page.write_text(text.replace("</article>", link), encoding="utf-8")
-    with pytest.raises(pages.Problem, match="#notebooks-one-page--theorem-9-9"):
+    with pytest.raises(pages.Problem, match="#notebooks-one-page--theorem-9.9"):
         pdf.make(browser, copy, copy / pdf.NAME, pages.ROOT, BOOK)
 
 

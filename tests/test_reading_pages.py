@@ -25,7 +25,7 @@ LEADING = (
     "routes",
     "with_the_paper",
 )
-INTO = re.compile(r"\]\(\.\./notebooks/([\w/]+)\.ipynb(#[\w-]+)\)")
+INTO = re.compile(r"\]\(\.\./notebooks/([\w/]+)\.ipynb(#[\w.-]+)\)")
 CODE = re.compile(r"```python\n(.*?)```", re.S)
 TIMED = re.compile(r"\]\(\.\./notebooks/([\w/]+)\.ipynb\) \((\d+) min\)")
 ROUTE = re.compile(r"^## (.+)\n((?:(?!## ).*\n)*)", re.M)
@@ -48,9 +48,9 @@ def test_links_into_pages_lead_to_something(name):
 
 def test_a_link_to_nothing_is_noticed():
     page = "../notebooks/path_decomposition/paths.ipynb"
-    assert lost(f"[a]({page}#theorem-1-2) [b]({page}#claim-paths-order)") == []
-    assert lost(f"[a]({page}#theorem-1-99)") == [
-        "path_decomposition/paths#theorem-1-99"
+    assert lost(f"[a]({page}#theorem-1.3) [b]({page}#claim-paths-order)") == []
+    assert lost(f"[a]({page}#theorem-1.99)") == [
+        "path_decomposition/paths#theorem-1.99"
     ]
 
 

@@ -182,8 +182,8 @@ def test_a_browser_keeps_the_anchor(browser, public):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     page = browser.new_page()
     try:
-        page.goto(f"http://127.0.0.1:{server.server_port}/notebooks/a.html#theorem-1-2")
-        page.wait_for_url("**/latest/notebooks/a.html#theorem-1-2")
+        page.goto(f"http://127.0.0.1:{server.server_port}/notebooks/a.html#theorem-1.2")
+        page.wait_for_url("**/latest/notebooks/a.html#theorem-1.2")
         assert page.inner_text("body") == "A"
     finally:
         page.close()

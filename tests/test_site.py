@@ -90,23 +90,23 @@ def whole(tmp_path_factory):
 def test_plain_markdown_becomes_boxes_with_ids(whole):
     page = minibook.html(whole)
     for ident in (
-        "theorem-1-1",
-        "lemma-1-2",
-        "exercise-1-1",
-        "eq-1-1",
-        "proof-1-1",
-        "proof-1-2",
-        "figure-1-1",
+        "theorem-1.1",
+        "lemma-1.2",
+        "exercise-1.1",
+        "eq-1.1",
+        "proof-1.1",
+        "proof-1.2",
+        "figure-1.1",
     ):
         assert len(re.findall(rf'id="{ident}"', page)) == 1, ident
     for link in (
-        'href="#eq-1-1"',
-        'href="#theorem-1-1"',
-        'href="#proof-1-1"',
-        'href="#figure-1-1"',
+        'href="#eq-1.1"',
+        'href="#theorem-1.1"',
+        'href="#proof-1.1"',
+        'href="#figure-1.1"',
     ):
         assert link in page, link
-    assert 'href="../notebooks/one/page.html#theorem-1-1"' in minibook.html(
+    assert 'href="../notebooks/one/page.html#theorem-1.1"' in minibook.html(
         whole, "book/intro.html"
     )
 
@@ -114,7 +114,7 @@ def test_plain_markdown_becomes_boxes_with_ids(whole):
 def test_boxes_keep_formulas_names_and_other_quotes(whole):
     page = minibook.html(whole)
     title = re.search(
-        r'<div class="proof theorem admonition" id="theorem-1-1">\s*'
+        r'<div class="proof theorem admonition" id="theorem-1.1">\s*'
         r'<p class="admonition-title">(.*?)</p>',
         page,
         re.S,
@@ -149,7 +149,7 @@ def test_the_build_says_everything_that_is_wrong(tmp_path):
     box = "> **Theorem 1.1 (Again).** x\n\n"
     bad = (
         f"# Bad\n\n{box}{box}> **Lemma.** no number\n\n"
-        "[dead](page.ipynb#theorem-9-9) [gone](#nowhere) [no page](lost.ipynb)\n\n"
+        "[dead](page.ipynb#theorem-9.9) [gone](#nowhere) [no page](lost.ipynb)\n\n"
         "$$ a \\tag{2.1} $$\n\n$$ b \\tag{2.1} $$"
     )
     minibook.write_page(root, markdown("bad", bad), name="notebooks/one/bad.ipynb")
@@ -164,14 +164,14 @@ def test_the_build_says_everything_that_is_wrong(tmp_path):
     done = minibook.build(root)
     assert done.returncode == 1
     for complaint in (
-        "'theorem-1-1' stands twice on this page",
-        "'eq-2-1' stands twice on this page",
+        "'theorem-1.1' stands twice on this page",
+        "'eq-2.1' stands twice on this page",
         "'Lemma.' has no number",
-        "theorem-9-9",
+        "theorem-9.9",
         "nowhere",
         "lost.ipynb",
         "a proof of what?",
-        "'theorem-1-1' stands on several pages: notebooks/one/bad, notebooks/one/page",
+        "'theorem-1.1' stands on several pages: notebooks/one/bad, notebooks/one/page",
         "Traceback",
     ):
         told = complaint in done.stderr
@@ -219,13 +219,13 @@ def test_sphinx_by_itself_would_show_stale_numbers(tmp_path):
 CLAIM = """[[claim]]
 id = "roads.sum"
 page = "one/page"
-anchor = "theorem-1-2"
+anchor = "theorem-1.2"
 title = "Roads add up"
 source = { seen = "derived" }
 kind = "identity"
 status = "true"
 evidence = { statement = "proof" }
-proof = "proof-1-2"
+proof = "proof-1.2"
 since = "0.1.0"
 """
 STATED = """# A page
@@ -262,7 +262,7 @@ def test_a_statement_is_found_first_by_number_name_and_claim(browser, tmp_path):
     done = minibook.build(root)
     folder = root / "_build/html"
     assert (folder / "search.html").is_file(), done.stderr
-    wanted = "notebooks/one/page.html#theorem-1-2"
+    wanted = "notebooks/one/page.html#theorem-1.2"
     assert [first_found(browser, folder, asked) for asked in ASKED] == [wanted] * 4
 
     # the control: Sphinx' own scores find a claim first, and no number and no name
@@ -328,7 +328,7 @@ def test_the_picture_moves_unless_a_reader_wants_none(browser, front, wish, move
 
 FAR = """# Far
 
-By [it](page.ipynb#theorem-1-1), [this](#lemma-9-1), [(9.1)](#eq-9-1), [there](#there).
+By [it](page.ipynb#theorem-1.1), [this](#lemma-9.1), [(9.1)](#eq-9.1), [there](#there).
 
 WORDS
 

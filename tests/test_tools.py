@@ -108,7 +108,7 @@ def test_claims_of_the_page_come_from_the_registry(book):
         """[[claim]]
 id = "one.claim"
 page = "one/page"
-anchor = "theorem-1-1"
+anchor = "theorem-1.1"
 title = "One"
 source = {seen = "derived"}
 kind = "identity"

@@ -171,7 +171,7 @@ def test_like_the_root():
 
 def test_two_uniform_places():
     """u, w uniform in [-1, 1] and sets {c, u}, {c, w} at beta = 0: the means are closer
-    than e with chance 1 - (1 - e)^2, exactly; (15.8) allows 2 e.
+    than e with chance 1 - (1 - e)^2, exactly; (17.5) allows 2 e.
     """
     room = claims.room_for(0.02, n=2, comparisons=1, sigma=0.0)
     assert room == pytest.approx(0.01, abs=1e-15)

@@ -46,7 +46,7 @@ def test_layers_in_turn_may_reach_less():
 
 @pytest.mark.parametrize("m", [3, 5, 8])
 def test_what_windows_and_strided_reach(m):
-    """The closed forms of Proposition 13.6; strided of the page always copies."""
+    """The closed forms of Proposition 15.7; strided of the page always copies."""
     n = 2 * (m + 1)
     for w in range(2, m + 2):
         for layers in (1, 2, 3):

@@ -51,7 +51,7 @@ def test_two_tokens_fall_like_the_root(s, w):
 
 
 def test_lambda_is_attained():
-    """A feed-forward layer that multiplies by 3 attains (4.4)."""
+    """A feed-forward layer that multiplies by 3 attains (4.8)."""
     _, draw = draws(0)
     x = draw(6, 4)
     eye = torch.eye(4, dtype=double)
@@ -142,7 +142,7 @@ def test_tokens_line_up_behind_the_first():
 
 @pytest.mark.parametrize(("skip", "wanted"), [(False, 2 / 7), (True, 2 / 3)])
 def test_three_and_one(skip, wanted):
-    """Example 4.13: what is reached is the bound (4.10)."""
+    """Example 4.1: what is reached is the bound (4.5)."""
     (part,) = claims.certificate(**claims.three_and_one(v=1.0, h=1, skip=skip))
     assert part.after == pytest.approx(wanted, rel=64 * EPS)
     assert part.bound == pytest.approx(wanted, rel=64 * EPS)

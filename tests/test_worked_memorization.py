@@ -40,7 +40,7 @@ def test_three_ids():
 
 @pytest.mark.parametrize("theta", ["2/5", "3/5", "1/3", "3/4"])
 def test_zigzag_in_closed_form(theta):
-    """|s_j| = (rho^j - 1) / (1 - 2 theta), by (16.5)."""
+    """|s_j| = (rho^j - 1) / (1 - 2 theta), by (18.7)."""
     zigzag = claims.spaced(12)
     theta = Fraction(theta)
     found, _ = claims.slopes_of(zigzag["ids"], zigzag["labels"], theta)
@@ -83,7 +83,7 @@ def test_a_unit_an_id_is_enough_for_a_zigzag():
 
 def test_parameters_of_the_block():
     """100 sequences of 10 tokens with d = 8 and s = 1: 16,100 numbers and 1,008 biases;
-    and with as many units as tokens (16.6) is attained.
+    and with as many units as tokens (18.4) is attained.
     """
     assert count_parameters(1000, 8) == 16100 + 1008
     for N, n, d in ((20, 4, 6), (7, 5, 3), (1, 2, 1)):

@@ -23,7 +23,7 @@ EPS = torch.finfo(torch.float64).eps
 
 @pytest.mark.parametrize("a", [0.1, 0.7, 1.5])
 def test_two_tokens_attain_the_contraction(a):
-    """The two tokens of the toy, with v = 2: (3.13) and (3.14) are equalities."""
+    """The two tokens of the toy, with v = 2: (2.4) and (2.5) are equalities."""
     x = page.two_tokens(a)
     layer = page.toy_layer(1.0, 2.0)
     p = attention_matrix(x, layer.w_q, layer.w_k)[0]
@@ -76,7 +76,7 @@ def test_the_toy_uses_half():
 
 
 def test_both_conditions_allow_collapse():
-    """A network at the edge of (2.11) collapses, and its bound does not grow."""
+    """A network at the edge of (2.18) collapses, and its bound does not grow."""
     made = page.network_at_the_edge(3)
     logs = log_residuals(**made)
     printed = page.log_printed(**made)

@@ -106,7 +106,7 @@ def test_an_edit_of_the_future_is_seen():
 
 def test_a_permutation_accepts_the_output_zero():
     """256 tokens that each look at one other, values of one length and width 64: every
-    row meets (7.8) at eps = 1/2, as 256 = 64 / (1/2)^2.
+    row meets (7.11) at eps = 1/2, as 256 = 64 / (1/2)^2.
     """
     p = torch.eye(256, dtype=double).roll(3, 0)
     (v,) = page.drawn((256, 64))

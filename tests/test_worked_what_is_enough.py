@@ -18,7 +18,7 @@ def test_the_dimension_in_numbers(n, d):
 
 @pytest.mark.parametrize(("k", "t"), [(1, 0.5), (2, 0.5), (2, 0.95), (4, 0.4)])
 def test_a_union_bound_asks_for_twice_as_much(k, t):
-    """(10.7) asks for 2 kappa / t^2 times ln n, a union bound for at least twice that;
+    """(11.2) asks for 2 kappa / t^2 times ln n, a union bound for at least twice that;
     up to a hundredth.
     """
 
@@ -35,7 +35,7 @@ def test_a_union_bound_asks_for_twice_as_much(k, t):
 @pytest.mark.parametrize(("n", "k"), [(12, 1), (12, 2), (24, 3)])
 def test_the_weights_meet_the_local_lemma(n, k):
     """ln P(F) is at most what the lemma asks for, by a count of neighbours, with the
-    chances that (10.7) allows.
+    chances that (11.2) allows.
     """
     rows = [frozenset(row) for row in enough.circulant(n, k)["columns"].tolist()]
     events = [(row, True) for row in rows]
@@ -120,7 +120,7 @@ def test_permutations_in_blocks_are_regular_patterns(n, k, exact):
 
 @pytest.mark.parametrize("k", [8, 16])
 def test_what_the_closed_form_rules_out_the_count_does_too(k):
-    """What (10.9) rules out, the count of permutations in blocks rules out too."""
+    """What (11.4) rules out, the count of permutations in blocks rules out too."""
     n = 10**6 * k
     least = counting_dimension(n, k)
     assert not enough.counting_signs(n, k, least - 1).ok

@@ -138,7 +138,7 @@ def _path_rows(
     """
     network = _network(model)
     if network is None or _has_parts(network) or partial:
-        why = "Theorem 1.7 covers attention and skips alone, and needs the weights"
+        why = "Theorem 1.5 covers attention and skips alone, and needs the weights"
         return [uncovered("paths", partial or why)]
     mask = both(mask, token_mask)
     skip = isinstance(model, Encoder)

@@ -51,12 +51,12 @@ QUANTITIES = {
 }
 UNIT = ", tokens at unit length"
 
-MASKED = "a mask: Theorem 19.2 compares rows that may attend to the same tokens"
+MASKED = "a mask: Theorem 24.4 compares rows that may attend to the same tokens"
 UNDERFLOW = (
     "some weights of allowed pairs are exactly zero, so the logits cannot be had back"
 )
-CAUSAL = "no causal pattern lets all tokens hear all others (Proposition 11.5)"
-NO_SKIP = "Theorem 11.24 asks for a skip: without it a token forgets what it heard"
+CAUSAL = "no causal pattern lets all tokens hear all others (Proposition 12.11)"
+NO_SKIP = "Theorem 12.4 asks for a skip: without it a token forgets what it heard"
 _CLAIMS = {CAUSAL: "patterns.causal", NO_SKIP: "patterns.universal"}
 
 

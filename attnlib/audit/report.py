@@ -25,17 +25,17 @@ from attnlib.audit.measures import UNIT, Row
 
 # Where each claim stands in the book; a test compares this with the registry.
 PLACES = {
-    "after.sharpness": "what_came_after/sharpness#theorem-21-2",
-    "collapse.relative": "path_decomposition/escaping_collapse#theorem-4-11",
-    "efficient.state": "jl_low_rank/complexity_table#proposition-8-11",
-    "escaping.sink": "path_decomposition/escaping_collapse#proposition-4-12",
-    "lowrank.svd": "jl_low_rank/spectra_and_linformer#theorem-7-1",
-    "paths.sums": "path_decomposition/paths#theorem-1-7",
-    "patterns.causal": "sparse_universality/patterns_and_conditions#proposition-11-5",
-    "patterns.universal": "sparse_universality/patterns_and_conditions#theorem-11-24",
-    "synthesis.depth": "synthesis/five_theorems_one_matrix#corollary-19-3",
-    "synthesis.logits": "synthesis/five_theorems_one_matrix#theorem-19-2",
-    "synthesis.rank": "synthesis/five_theorems_one_matrix#theorem-19-1",
+    "after.sharpness": "what_came_after/sharpness",
+    "collapse.relative": "path_decomposition/escaping_collapse",
+    "efficient.state": "jl_low_rank/complexity_table",
+    "escaping.sink": "path_decomposition/escaping_collapse",
+    "lowrank.svd": "jl_low_rank/spectra_and_linformer",
+    "paths.sums": "path_decomposition/paths",
+    "patterns.causal": "sparse_universality/patterns_and_conditions",
+    "patterns.universal": "sparse_universality/patterns_and_conditions",
+    "synthesis.depth": "synthesis/five_theorems_one_matrix",
+    "synthesis.logits": "synthesis/five_theorems_one_matrix",
+    "synthesis.rank": "synthesis/five_theorems_one_matrix",
 }
 HEADS = {  # heading of a column -> quantity; bounds, which often say little, come last
     "looks at": "looks at",
@@ -69,7 +69,7 @@ the two most different rows do not share. beta*: the logits of a typical row tim
 are just sharp. rank 90%: singular values that hold 90% of the energy. pairs 90%: share
 of pairs that hold 90% of each row. floor n/4: each matrix of rank n/4 is so far off in
 some row, by the sum of absolute errors. R: half of the widest span of logits in a row;
-at most: what it allows tau to be (Theorem 19.2). differ: what is not common to all
+at most: what it allows tau to be (Theorem 24.4). differ: what is not common to all
 tokens, each at unit length, after the layer; after: the same as they are. heaviest: the
 token with the largest share of all squares. growth: of the largest distance of two
 tokens, measured. heard 90%, last hears: share of pairs, or of tokens for the last one,
@@ -290,10 +290,10 @@ def with_links(rows: Iterable[Row]) -> list[Row]:
     base = _address()
     linked = []
     for row in rows:
-        place = PLACES.get(row["claim"])
+        page = PLACES.get(row["claim"])
         url = None
-        if place is not None:
-            page, anchor = place.split("#")
+        if page is not None:
+            anchor = "claim-" + row["claim"].replace(".", "-")
             url = f"{base}notebooks/{page}.html#{anchor}"
         linked.append({**row, "url": url})
     return linked

@@ -183,7 +183,7 @@ def _constants(rows: list[Row]) -> str:
         f"{len(small)} of {_many(len(heads), 'head')} {verb} little on the query (tau "
         f"below {FORGETS}): {_listed(small, _tau_said)}, as layer.head (tau). Whatever "
         "the values are, what two tokens get there differs by at most tau times the "
-        "largest difference of values (Theorem 19.2): try a constant vector in its "
+        "largest difference of values (Theorem 24.4): try a constant vector in its "
         f"place, which report.verify() does; {silent}."
     )
 
@@ -213,7 +213,7 @@ def _sinks(rows: list[Row]) -> str:
         said += (
             f" In {len(small)} the value read there is at most half as long as the "
             "median one: a head whose weights must sum to one can fall silent only by "
-            "such a sink (Proposition 4.12), and as far as its weight goes there."
+            "such a sink (Proposition 4.11), and as far as its weight goes there."
         )
     return (
         f"{said} Who shortens the text, or the cache of a decoder, takes away what "
@@ -267,7 +267,7 @@ def _rank(rows: list[Row]) -> str:
         return ""
     return (
         f"{far} of {_many(len(floors), 'head')} stay at least 0.5 away, in row sums, "
-        "from every matrix of a quarter of the rank (Theorem 19.1)."
+        "from every matrix of a quarter of the rank (Theorem 24.2)."
     )
 
 
@@ -315,7 +315,7 @@ def _hearing(rows: list[Row]) -> str:
             "Along the pairs that hold 90% of the mass every token has heard of every "
             f"other after {_many(hops[0]['value'], 'layer')}: networks with skips and "
             "these pairs, held fixed, can compute all that dense ones can (Theorem "
-            "11.24). That is said of some network, not of this one without the others."
+            "12.4). That is said of some network, not of this one without the others."
         )
     universal = _of(rows, "can hear everything, 90%")
     if not universal:
@@ -323,7 +323,7 @@ def _hearing(rows: list[Row]) -> str:
     if not universal[0]["value"]:
         return (
             "Along the pairs that hold 90% of the mass some token never hears of "
-            "another, however many such layers there are (Theorem 11.24)."
+            "another, however many such layers there are (Theorem 12.4)."
         )
     return (
         "Along the pairs that hold 90% of the mass some token has not heard of every "

@@ -47,7 +47,7 @@ class ContextualMap:
         top: m, the largest id after the sweep.
         constant: C of the all-max shift.
 
-    Source: Yun et al. 2020b, recalled; differs: C is the least integer that (12.5)
+    Source: Yun et al. 2020b, recalled; differs: C is the least integer that (13.5)
         allows.
     """
 

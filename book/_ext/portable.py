@@ -3,21 +3,23 @@
 A notebook holds no MyST directive.  What is plain text in Colab and on GitHub
 becomes more in the book:
 
-    > **Theorem 1.2 (Name).** For all ...      a theorem box, id theorem-1-2
-    > **Exercise 1.2 (Name).** Show ...        an exercise box, id exercise-1-2
+    > **Theorem 1.2 (Name).** For all ...      a theorem box, id theorem-1.2
+    > **Exercise 1.2 (Name).** Show ...        an exercise box, id exercise-1.2
     > **Note.** ...                            a note (also Warning, Tip)
-    $$ ... \\tag{1.3} $$                        an equation, id eq-1-3
-    *Proof of Theorem 1.2.* ...                a paragraph, id proof-1-2
-    **Figure 1.2.** The caption ...            a caption, id figure-1-2
+    $$ ... \\tag{1.3} $$                        an equation, id eq-1.3
+    *Proof of Theorem 1.2.* ...                a paragraph, id proof-1.2
+    **Figure 1.2.** The caption ...            a caption, id figure-1.2
     <details><summary>Proof of Theorem 1.2</summary>
-                                               a fold, id proof-1-2
+                                               a fold, id proof-1.2
 
 A fold ends with </details>; book/_tools/folds.py says how it is written, and a notebook
 that writes it otherwise is warned of.  If the words of a fold name a proof, a paragraph
 in it that begins with *Proof of Theorem 1.2.* needs no id of its own.
 
-Every id is a target for plain links, `[Theorem 1.2](paths.ipynb#theorem-1-2)`,
-which the build checks; an id that stands twice in the book is a warning.
+Every id is a target for plain links, `[Theorem 1.2](paths.ipynb#theorem-1.2)`,
+which the build checks; an id that stands twice in the book is a warning.  Numbers once
+were names and not an order; book/old_anchors.json leads from the ids of then to those
+of now.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from boxes import KINDS, NUMBER, slug  # noqa: E402
 
 log = logging.getLogger(__name__)
 
+OLD_ANCHORS = "book/old_anchors.json"  # page -> id -> the id that it had
 NOTES = {"Note": "note", "Warning": "warning", "Tip": "tip"}
 BOX = re.compile(rf"({KINDS}) {NUMBER}(?=[\s.(]|$)")
 PROOF = re.compile(rf"Proof(?: of (?:the )?(?:{KINDS}) {NUMBER})?(?:, [^.]*)?\.?$")
@@ -134,6 +137,8 @@ class Upgrade(SphinxTransform):
         mine[ident] = node.line or 0
         node["ids"].append(ident)
         node["names"].append(ident)
+        if old := self.env.old_anchors.get(self.env.docname, {}).get(ident):
+            node["ids"].append(old)
         self.document.note_explicit_target(node, node)
         # MyST looks here for links from other pages
         slugs = self.env.metadata[self.env.docname].setdefault("myst_slugs", {})
@@ -323,9 +328,16 @@ def permalinks(app, doctree, page) -> None:
             box[0] += link
 
 
+def read_old_anchors(app) -> None:
+    path = Path(app.srcdir, OLD_ANCHORS)
+    pages = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    app.env.old_anchors = {f"notebooks/{page}": ids for page, ids in pages.items()}
+
+
 def setup(app):
     app.add_node(fold, html=(visit_fold, depart_fold))
     app.add_node(fold_summary, html=(visit_fold_summary, depart_fold_summary))
+    app.connect("builder-inited", read_old_anchors)
     app.connect("source-read", warn_of_folds)
     app.add_transform(Upgrade)
     app.connect("env-check-consistency", check_ids)

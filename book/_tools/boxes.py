@@ -23,13 +23,13 @@ NUMBER = r"(\d+(?:\.\d+)*)"
 QUOTE = re.compile(r"(?:^>.*(?:\n|\Z))+", re.M)
 TITLE = re.compile(rf"\*\*({KINDS}) {NUMBER}(?: \(([^*]*)\))?\.?\*\*\s*")
 TAG = re.compile(r"\s*\\tag\*?\{[^}]+\}")
-LINK = re.compile(r"\]\(([\w./-]*\.ipynb)?(#[\w-]+)?\)")
+LINK = re.compile(r"\]\(([\w./-]*\.ipynb)?(#[\w.-]+)?\)")
 SENTENCE = re.compile(r"\*\(([a-z])\)\*")  # how a box marks its sentences
 
 
 def slug(kind: str, number: str) -> str:
-    """The id of a numbered thing: ("Theorem", "1.2") -> "theorem-1-2"."""
-    return f"{kind.lower()}-{re.sub(r'[^0-9A-Za-z]+', '-', number).strip('-')}"
+    """The id of a numbered thing: ("Theorem", "1.2") -> "theorem-1.2"."""
+    return f"{kind.lower()}-{number}"
 
 
 def read(root: Path) -> dict[str, str]:

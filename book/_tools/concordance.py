@@ -142,9 +142,8 @@ def label(anchor: str) -> str:
     title the build fills in.
     """
     kind, _, number = anchor.partition("-")
-    if not re.fullmatch(r"\d+-\d+", number):
+    if not re.fullmatch(r"\d+\.\d+", number):
         return ""
-    number = number.replace("-", ".")
     return f"({number})" if kind == "eq" else f"{kind.capitalize()} {number}"
 
 

@@ -20,7 +20,7 @@ def statements(root: Path, names: list[str]) -> list[str]:
     for claim in tomllib.loads(text).get("claim", []):
         if f"notebooks/{claim['page']}" in names:
             kind, number = claim["anchor"].split("-", 1)
-            found.append(f"{kind.capitalize()} {number.replace('-', '.')}")
+            found.append(f"{kind.capitalize()} {number}")
     return sorted(set(found))
 
 

@@ -15,7 +15,7 @@ from attnbook.exercises import CLOSE, Case, exercise, fit, items, members
     function_of="a, i",
 )
 def slope(answer):
-    """Exercise 14.1: a function that returns the first and the second derivative of
+    """Exercise 16.1: a function that returns the first and the second derivative of
     boltz in entry i.
     """
     for values, i in (([0.3, -1.0, 2.0], 1), ([1.5, -0.5], 0)):
@@ -58,7 +58,7 @@ def _bend(given, p: float, factor: float) -> Case:
 
 @exercise()
 def twins(answer):
-    """Exercise 14.2: two different sets of five whole numbers that no hardmax layer
+    """Exercise 16.2: two different sets of five whole numbers that no hardmax layer
     tells apart at their ends.
     """
     sets = []
@@ -78,7 +78,7 @@ def twins(answer):
 
 @exercise("Not yet: divide the quartic by x^2 and write y = x + 1/x.")
 def near_miss(answer):
-    """Exercise 14.3: rationals (p, q) with cosh(beta*) = p + sqrt(q), where {1, 2, 5,
+    """Exercise 16.3: rationals (p, q) with cosh(beta*) = p + sqrt(q), where {1, 2, 5,
     6} and {1, 3, 4, 6} have equal averages.
     """
     right = (Fraction(1), Fraction(1, 2))
@@ -105,7 +105,7 @@ def near_miss(answer):
     "Not yet: take the small bases in turn; have two multisets of five one sum there?"
 )
 def base(answer):
-    """Exercise 14.4: the smallest positive whole base b for which uniform attention
+    """Exercise 16.4: the smallest positive whole base b for which uniform attention
     over b^k tells all multisets of five apart.
     """
     mistakes = {
@@ -125,7 +125,7 @@ def base(answer):
 
 @exercise("Not yet: add up the chances of all pairs, and ask that the sum be a half.")
 def count(answer):
-    """Exercise 14.5: for how many sequences of 16 tokens Theorem 14.13 promises gaps of
+    """Exercise 16.5: for how many sequences of 16 tokens Theorem 16.3 promises gaps of
     2^-24 with probability one half.
     """
     mistakes = {
@@ -146,7 +146,7 @@ def count(answer):
 
 
 def _pairs(factor: float) -> float:
-    """How many pairs may each have `factor` times the chance of (14.14)."""
+    """How many pairs may each have `factor` times the chance of (16.2)."""
     one_pair = 16 * 2**-24 * math.exp(0.25) / 0.75
     return 0.5 / (factor * one_pair)
 

@@ -72,7 +72,7 @@ def dimension(answer):
 
 @exercise(function_of="rows, n")
 def line(answer):
-    """Exercise 10.4: a function that says whether keys on a line serve all rows."""
+    """Exercise 11.1: a function that says whether keys on a line serve all rows."""
     known = {
         "A chain of sets is served: order the keys along it.": (
             [{0}, {0, 1}, {0, 1, 2}],
@@ -102,9 +102,9 @@ def line(answer):
         yield Case(answer(rows, n), served, otherwise=other)
 
 
-@exercise("Not yet: put k = 1 and t = 2/3 into the second line of (10.7).")
+@exercise("Not yet: put k = 1 and t = 2/3 into the second line of (11.2).")
 def redrawn(answer):
-    """Exercise 10.5: the least d of the local lemma for 2^20 tokens, k = 1, l = 3 T."""
+    """Exercise 11.2: the least d of the local lemma for 2^20 tokens, k = 1, l = 3 T."""
     mistakes = {
         "That is d - 1: a sphere in d dimensions has one less.": 75,
         "That is for the level 2 T: here t is 2/3.": 134,
@@ -117,7 +117,7 @@ def redrawn(answer):
 
 @exercise("Not yet: the cost first, then its logarithm to the base 2, then three more.")
 def bits(answer):
-    """Exercise 10.6: significant bits for 4096 keys on a circle."""
+    """Exercise 11.3: significant bits for 4096 keys on a circle."""
     mistakes = {
         "Three more: (b) grants 3 bits beside the logarithm of the cost.": 20,
         "Bits are whole: round up.": 22,

@@ -77,7 +77,7 @@ def factors(answer):
                 1 - without_square,
                 1 + without_square,
             ],
-            "The quarter in (3.14) is missing.": [
+            "The quarter in (2.5) is missing.": [
                 without_quarter,
                 1 - without_quarter,
                 1 + without_quarter,

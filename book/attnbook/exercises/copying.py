@@ -12,7 +12,7 @@ from attnbook.exercises import Case, exercise
 
 @exercise("Not yet: which of the tokens 1..23 are read by later blocks?")
 def count(answer):
-    """Exercise 13.1: how many of m = 23 symbols reach their query in one layer of
+    """Exercise 15.1: how many of m = 23 symbols reach their query in one layer of
     causal fixed with w = 6.
     """
     mistakes = {
@@ -28,7 +28,7 @@ def count(answer):
 
 @exercise(function_of="m, w")
 def depth(answer):
-    """Exercise 13.2: a function that returns the least number of layers with which a
+    """Exercise 15.2: a function that returns the least number of layers with which a
     causal window of w copies.
     """
     instances = (
@@ -62,7 +62,7 @@ def depth(answer):
     function_of="masks",
 )
 def field(answer):
-    """Exercise 13.3: a function that returns the receptive field after all layers with
+    """Exercise 15.3: a function that returns the receptive field after all layers with
     skips, (n, n) boolean.
     """
     g = torch.Generator().manual_seed(3)
@@ -96,7 +96,7 @@ def _through(masks: list[Tensor], skip: Tensor) -> Tensor:
     function_of="hit, symbols",
 )
 def bound(answer):
-    """Exercise 13.4: a function that returns the best expected accuracy as a Fraction
+    """Exercise 15.4: a function that returns the best expected accuracy as a Fraction
     or a float.
     """
     instances = (
@@ -127,7 +127,7 @@ def bound(answer):
     "Not yet: first take off what crosses before layer 1, then share out the rest."
 )
 def carried(answer):
-    """Exercise 13.5: bits that each state must carry for two layers of fixed with w = 6
+    """Exercise 15.5: bits that each state must carry for two layers of fixed with w = 6
     to copy all of m = 23 symbols of 16.
     """
     mistakes = {

@@ -63,7 +63,7 @@ def slope(answer):
 
 @exercise("Not yet: put tokens 1 and 2 at 0 and 1; where is token 2 after one layer?")
 def depth(answer):
-    """Exercise 4.4: layers of uniform causal attention until tokens 1 and 2 are closer
+    """Exercise 4.3: layers of uniform causal attention until tokens 1 and 2 are closer
     than 10^-6.
     """
     mistakes = {
@@ -78,7 +78,7 @@ def depth(answer):
 
 @exercise("Not yet: what does the layer make of two equal tokens? That is G.")
 def rate(answer):
-    """Exercise 4.5: c/G of one head with W = -I/2 and t = 1/2, with a skip."""
+    """Exercise 4.4: c/G of one head with W = -I/2 and t = 1/2, with a skip."""
     mistakes = {
         "That is c alone: what happens to the part that all tokens share?": 1.25,
         "That is the floor's 2 - c over G: how much can a difference grow at most?": (
@@ -94,7 +94,7 @@ def rate(answer):
 
 @exercise("Not yet: write the mass on the contents as 100 / (100 + e^g).")
 def sink(answer):
-    """Exercise 4.6: the least e^g with which a start token keeps 100 contents to
+    """Exercise 4.5: the least e^g with which a start token keeps 100 contents to
     0.01.
     """
     mistakes = {

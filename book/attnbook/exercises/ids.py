@@ -12,7 +12,7 @@ from attnbook.exercises import Case, Objection, described, exercise, fit
 
 @exercise("Not yet: which are n, g and c for these tokens and these sets?")
 def factor(answer):
-    """Exercise 15.1: the least beta of the theorem for tokens 1, 3/2, 3 and sets of
+    """Exercise 17.1: the least beta of the theorem for tokens 1, 3/2, 3 and sets of
     two.
     """
     need = 2 * math.log(2) + 3
@@ -34,7 +34,7 @@ def factor(answer):
 
 @exercise(function_of="v, vocabulary")
 def passes(answer):
-    """Exercise 15.2: does v pass the test of the projection on a vocabulary?"""
+    """Exercise 17.2: does v pass the test of the projection on a vocabulary?"""
     axis = torch.tensor([1.0, 0.0], dtype=torch.float64)
     level = math.sqrt(8 / (2 * math.pi)) / 9
     plane = [
@@ -55,12 +55,12 @@ def passes(answer):
         (
             [(1, 0), (1 + 9 * level, 8)],
             True,
-            "The level is the one of (15.2): yours is too high.",
+            "The level is the one of (17.3): yours is too high.",
         ),
         (
             [(1, 0), (1 + 7 * level, 8)],
             False,
-            "The level is the one of (15.2): yours is too low.",
+            "The level is the one of (17.3): yours is too low.",
         ),
     ]
     for tokens, passing, sentence in plane:
@@ -102,7 +102,7 @@ def _three(v: torch.Tensor, share: float) -> torch.Tensor:
     function_of="x, v, c, beta, w",
 )
 def token_id(answer):
-    """Exercise 15.3: the id of a token in its company, z + w f."""
+    """Exercise 17.3: the id of a token in its company, z + w f."""
     for tokens, c, beta, w in (
         ([(1.0, 3.0), (2.0, 0.0), (5.0, -1.0)], 1, 0.4, 0.5),
         ([(-1.5, 1.0), (0.5, 1.0), (2.0, -2.0), (3.0, 0.5)], 0, 0.7, 0.2),
@@ -138,7 +138,7 @@ def _average(z: torch.Tensor, logits: torch.Tensor) -> float:
 
 @exercise()
 def collision(answer):
-    """Exercise 15.4: two sets of three tokens of 1, 2, 3, 4, 5, 6, 7 that hold 4 and
+    """Exercise 17.4: two sets of three tokens of 1, 2, 3, 4, 5, 6, 7 that hold 4 and
     that a mean confuses.
     """
     first, second = fit(answer, (set(), set()))
@@ -156,7 +156,7 @@ def collision(answer):
 
 @exercise(function_of="sequences")
 def numbers(answer):
-    """Exercise 15.5: integers for some tokens, whose sums tell sequences apart."""
+    """Exercise 17.5: integers for some tokens, whose sums tell sequences apart."""
     for sequences in SEQUENCES:
         given = answer([list(sequence) for sequence in sequences])
         found = _integers(given)

@@ -12,7 +12,7 @@ from attnbook.exercises import Case, exercise
     function_of="ids, labels, start",
 )
 def coefficients(answer):
-    """Exercise 16.1: a function that returns the coefficients of the network with knots
+    """Exercise 18.1: a function that returns the coefficients of the network with knots
     on the ids before.
     """
     instances = (
@@ -39,7 +39,7 @@ def coefficients(answer):
 
 @exercise("Not yet: try theta = 1/2 first, where the error does not grow.")
 def growth(answer):
-    """Exercise 16.2: with theta = 0.4, after how many further knots has an error of
+    """Exercise 18.2: with theta = 0.4, after how many further knots has an error of
     1e-16 in a slope grown to 1?
     """
     mistakes = {
@@ -53,7 +53,7 @@ def growth(answer):
 
 @exercise("Not yet: count attention, units and the skip apart, all without biases.")
 def parameters(answer):
-    """Exercise 16.3: parameters without biases of the dense block for N = 100, n = 10,
+    """Exercise 18.3: parameters without biases of the dense block for N = 100, n = 10,
     d = 8, s = 1.
     """
     mistakes = {
@@ -69,7 +69,7 @@ def parameters(answer):
 
 @exercise("Not yet: first find how many groups there must be, then count units.")
 def groups(answer):
-    """Exercise 16.5: hidden units by groups for 1,000 ids of width 24, of which one
+    """Exercise 18.5: hidden units by groups for 1,000 ids of width 24, of which one
     token has 50.
     """
     mistakes = {
@@ -86,7 +86,7 @@ def groups(answer):
 
 @exercise(function_of="words, tags")
 def contradictions(answer):
-    """Exercise 16.4: a function that says whether one layer without positions can
+    """Exercise 18.4: a function that says whether one layer without positions can
     memorize the sentences.
     """
     instances = (

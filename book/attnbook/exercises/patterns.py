@@ -11,7 +11,7 @@ from attnlib.patterns import Pattern
 
 @exercise("Not yet: write down the rows of tokens 0, 1 and 50; how long are they?")
 def count(answer):
-    """Exercise 11.1: how many connections does a window of total width 7 have on 100
+    """Exercise 12.1: how many connections does a window of total width 7 have on 100
     tokens?
     """
     mistakes = {
@@ -29,7 +29,7 @@ def count(answer):
     function_of="steps, t",
 )
 def heard(answer):
-    """Exercise 11.2: a function that returns the list of the sets S^t_k of a cyclic
+    """Exercise 12.2: a function that returns the list of the sets S^t_k of a cyclic
     pattern.
     """
     ring = [[k, (k + 1) % 20] for k in range(20)]
@@ -104,7 +104,7 @@ def _turned(step: list) -> list:
 
 @exercise()
 def design(answer):
-    """Exercise 11.3: a pattern of 20 tokens, at most 60 connections a step, that loses
+    """Exercise 12.3: a pattern of 20 tokens, at most 60 connections a step, that loses
     nothing, with s = 3.
     """
     if not isinstance(answer, Pattern):
@@ -130,7 +130,7 @@ def design(answer):
     "Not yet: which tokens of the first half does some token of the second half read?"
 )
 def bits(answer):
-    """Exercise 11.5: the least number of layers that the bits allow for copying the
+    """Exercise 12.5: the least number of layers that the bits allow for copying the
     first half of 2,000 tokens through a Longformer pattern, w = 5, g = 3.
     """
     mistakes = {
@@ -146,7 +146,7 @@ def bits(answer):
 
 @exercise()
 def repair(answer):
-    """Exercise 11.4: add at most 10 connections to fixed(10, 4) so that nothing is lost
+    """Exercise 12.4: add at most 10 connections to fixed(10, 4) so that nothing is lost
     and s = 2.
     """
     wanted = "A Pattern of 10 tokens and two steps was wanted"

@@ -11,7 +11,7 @@ from attnbook.exercises import Case, exercise, fit
 
 @exercise("Not yet: count the inner products, and let them share delta.")
 def dimension(answer):
-    """Exercise 6.1: k by formula (6.3) for the inner products of 1000 rows with 64
+    """Exercise 6.1: k by formula (6.10) for the inner products of 1000 rows with 64
     columns, eps = 0.2, delta = 0.01.
     """
     mistakes = {

@@ -114,7 +114,7 @@ def collapses(answer):
 )
 def factor(answer):
     """Exercise 3.4: a function that returns the factor tanh(Delta / 4) of Theorem
-    3.11.
+    2.3.
     """
     rows = [
         [0.3, 0.1, -0.2],

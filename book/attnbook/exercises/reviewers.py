@@ -9,7 +9,7 @@ from attnbook.exercises import Case, exercise, fit
 
 @exercise("Not yet: try sequences of 2 tokens first: how many ids have aa, ab, ba, bb?")
 def ids(answer):
-    """Exercise 18.1: how many ids have all sequences of 4 tokens out of 2, without and
+    """Exercise 19.1: how many ids have all sequences of 4 tokens out of 2, without and
     with positions?
     """
     without, positions = fit(answer, (8, 64))
@@ -32,7 +32,7 @@ def ids(answer):
 
 @exercise("Not yet: with one cell the bound is 3; what do two cells make of it?")
 def cells(answer):
-    """Exercise 18.2: the least g for which the bound L / (2 g) is at most 0.01, for L =
+    """Exercise 19.2: the least g for which the bound L / (2 g) is at most 0.01, for L =
     6.
     """
     mistakes = {
@@ -49,7 +49,7 @@ def cells(answer):
     function_of="x, g",
 )
 def centre(answer):
-    """Exercise 18.3: a function that moves each entry of x in [0, 1] to the centre of
+    """Exercise 19.3: a function that moves each entry of x in [0, 1] to the centre of
     its cell, one of g.
     """
     for g, shape in ((4, (9,)), (7, (3, 5))):
@@ -74,7 +74,7 @@ def centre(answer):
 
 @exercise("Not yet: solve 2 (n - 1) e^(-beta gamma) = 0.01 for beta, and round up.")
 def sharpness(answer):
-    """Exercise 18.4: the least whole beta for which the bound of Proposition 18.3 is at
+    """Exercise 19.4: the least whole beta for which the bound of Proposition 19.2 is at
     most 0.01, for 1000 unit vectors with margin 0.05.
     """
     mistakes = {

@@ -101,7 +101,7 @@ def longer(answer):
 def promised(answer):
     """Exercise 21.4: what beta* says of four leaders at beta = 1."""
     hints = [
-        "The first: t = 2.5, and Corollary 21.3 names the t from which on two thirds "
+        "The first: t = 2.5, and Corollary 21.4 names the t from which on two thirds "
         "are sure.",
         "The second: t = 1.67. Which row has the smallest share, and how large is it?",
         "The third: t < 1; what does the upper side say, whatever j* is?",

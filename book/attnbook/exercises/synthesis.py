@@ -9,7 +9,7 @@ from attnbook.exercises import Case, exercise
 
 @exercise("Not yet: B maps some vector to 0; how short can P make it, at the least?")
 def rank(answer):
-    """Exercise 19.1: the proved distance, in row sums, of rank n - 1 from a matrix with
+    """Exercise 24.1: the proved distance, in row sums, of rank n - 1 from a matrix with
     0.8 in each row and column.
     """
     mistakes = {
@@ -23,9 +23,9 @@ def rank(answer):
     yield Case(answer, 0.6, mistakes)
 
 
-@exercise("Not yet: by which factor does Corollary 19.3 let one layer shrink it?")
+@exercise("Not yet: by which factor does Corollary 24.1 let one layer shrink it?")
 def layers(answer):
-    """Exercise 19.2: after how many layers is the diameter below a thousandth for sure,
+    """Exercise 24.2: after how many layers is the diameter below a thousandth for sure,
     for logits in [-1, 1]?
     """
     mistakes = {
@@ -40,7 +40,7 @@ def layers(answer):
 
 @exercise("Not yet: the two ends are 63 apart; how far does a layer reach?")
 def hops(answer):
-    """Exercise 19.3: the fewest layers of a contextual mapping with a window of five
+    """Exercise 24.3: the fewest layers of a contextual mapping with a window of five
     tokens on 64 tokens.
     """
     mistakes = {
@@ -63,7 +63,7 @@ def hops(answer):
     function_of="p",
 )
 def coefficient(answer):
-    """Exercise 19.4: a function that returns the coefficient of Dobrushin of a
+    """Exercise 24.4: a function that returns the coefficient of Dobrushin of a
     row-stochastic matrix.
     """
     g = torch.Generator().manual_seed(19)

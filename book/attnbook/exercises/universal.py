@@ -11,7 +11,7 @@ from attnbook.exercises import Case, exercise, fit
 
 @exercise("Not yet: find y_2 first; how far does token 2 move, and towards what?")
 def sweep(answer):
-    """Exercise 12.1: y_3 for n = 3, d = 1, K = 4, dense attention and the ids 9, 2,
+    """Exercise 13.1: y_3 for n = 3, d = 1, K = 4, dense attention and the ids 9, 2,
     5.
     """
     mistakes = {
@@ -28,7 +28,7 @@ def sweep(answer):
     function_of="y, N, lows",
 )
 def read(answer):
-    """Exercise 12.2: a function that returns the ids x_1, .., x_n behind y_n."""
+    """Exercise 13.2: a function that returns the ids x_1, .., x_n behind y_n."""
     instances = (
         ([8, 0, 4], [9, 2, 5], 4),
         ([18, 0, 6, 12], [20, 1, 8, 12], 3),
@@ -58,7 +58,7 @@ def read(answer):
 
 @exercise("Not yet: count the quantiser, the attention and the values apart, then add.")
 def layers(answer):
-    """Exercise 12.3: all layers of the network for p = 2, s = 3, n = 5, d = 1, K =
+    """Exercise 13.3: all layers of the network for p = 2, s = 3, n = 5, d = 1, K =
     4.
     """
     quantise = 20
@@ -86,7 +86,7 @@ def layers(answer):
 
 @exercise("Not yet: how many pairs of rows are there, and how often does a pair meet?")
 def cells(answer):
-    """Exercise 12.4: cells to an edge so that 3 rows of 2 features share a cell on at
+    """Exercise 13.4: cells to an edge so that 3 rows of 2 features share a cell on at
     most a hundredth of the cube.
     """
     mistakes = {
@@ -104,7 +104,7 @@ def cells(answer):
     "Not yet: how much may each of the others leak, if they may leak 1e-6 in all?"
 )
 def scale(answer):
-    """Exercise 17.1: the inverse temperature at which 17 scores with a lead of 1/2 leak
+    """Exercise 14.1: the inverse temperature at which 17 scores with a lead of 1/2 leak
     at most 1e-6.
     """
     right = 2 * math.log(16e6)
@@ -123,7 +123,7 @@ def scale(answer):
     function_of="x, ident, ramp",
 )
 def bump(answer):
-    """Exercise 17.2: a function that is 1 near ident and 0 away from it, by four
+    """Exercise 14.2: a function that is 1 near ident and 0 away from it, by four
     ReLUs.
     """
     for ident, ramp in ((5, 0.25), (0, 0.1), (12, 0.5)):
@@ -145,7 +145,7 @@ def bump(answer):
 
 @exercise("Not yet: solve the bound of the theorem for h, and round G up.")
 def entries(answer):
-    """Exercise 17.5: how many entries a table needs for an error of 1/100, for slope 2
+    """Exercise 14.5: how many entries a table needs for an error of 1/100, for slope 2
     and beta h^2 = 4.
     """
     mistakes = {
@@ -163,7 +163,7 @@ def entries(answer):
     "Not yet: with which chance does one entry miss its ramp? How many are there?"
 )
 def share(answer):
-    """Exercise 17.3: the share of the cube with an entry on a ramp of 0.01, for 4
+    """Exercise 14.3: the share of the cube with an entry on a ramp of 0.01, for 4
     tokens of 2 features.
     """
     mistakes = {
@@ -178,7 +178,7 @@ def share(answer):
 
 @exercise(function_of="ids")
 def hidden(answer):
-    """Exercise 17.4: the largest hidden unit at a token whose own layer comes later,
+    """Exercise 14.4: the largest hidden unit at a token whose own layer comes later,
     for value layers in the order of a list.
     """
     texts = ("5 9 2", "40 11 30 7", "5 7 9", "7 3 9 11", "9 5 2")

@@ -9,7 +9,7 @@ from attnbook.exercises import Case, exercise
 
 @exercise("Not yet: each head multiplies by its tau and its norm, and heads add up.")
 def layers(answer):
-    """Exercise 24.1: by what factors two layers can at most multiply the diameter,
+    """Exercise 25.1: by what factors two layers can at most multiply the diameter,
     without skips and with them.
     """
     mistakes = {
@@ -28,7 +28,7 @@ def layers(answer):
     function_of="p, share",
 )
 def pairs(answer):
-    """Exercise 24.2: a function that returns the share of the entries of a map that
+    """Exercise 25.2: a function that returns the share of the entries of a map that
     hold a share of each row.
     """
     g = torch.Generator().manual_seed(24)
@@ -71,7 +71,7 @@ def _needed(weights: list[float], share: float) -> int:
 
 @exercise()
 def misread(answer):
-    """Exercise 24.3: which four sentences follow from a report."""
+    """Exercise 25.3: which four sentences follow from a report."""
     hints = [
         "The first: tau is the largest difference of two rows. What do the others do?",
         "The second: the floor speaks of every matrix of that rank.",
@@ -83,7 +83,7 @@ def misread(answer):
 
 @exercise("Not yet: write down the first row and the last one, and compare them.")
 def causal(answer):
-    """Exercise 24.4: tau of a causal head of 50 tokens whose logits are all equal."""
+    """Exercise 25.4: tau of a causal head of 50 tokens whose logits are all equal."""
     mistakes = {
         "All logits are equal, but the first token may read itself alone.": 0.0,
         "Nearly; but both rows give something to the first token.": 1.0,

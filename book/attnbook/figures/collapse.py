@@ -288,7 +288,7 @@ def digits(measured: Tensor, bound: Tensor) -> Figure:
     fig, ax = new(size=(6.0, 3.0))
     for values, style, colour, label in (
         (measured, "o-", BLUE, "measured"),
-        (bound, "--", "black", "certified by (3.14)"),
+        (bound, "--", "black", "certified by (2.5)"),
     ):
         decades = (-values / math.log(10)).tolist()
         places = [l for l, v in enumerate(decades) if v > 0]

@@ -242,7 +242,7 @@ def weights(counts: Sequence[int], measured: Tensor, bound: Tensor) -> Figure:
     fig, ax = new(size=(6.0, 3.2))
     k = range(len(counts))
     ax.bar(k, counts, color="#DDDDDD", width=0.62, label="number of paths")
-    ax.plot(k, bound.tolist(), "--", color="black", label="bound (5.5)")
+    ax.plot(k, bound.tolist(), "--", color="black", label="bound (5.6)")
     ax.plot(k, measured.tolist(), "o-", color=VERMILLION, label="size of their sum")
     ax.set(xlabel="length $k$", ylabel=r"$\|S_k\| \,/\, \|X\|$, or number")
     ax.set(yscale="log", ylim=(0.005, 100000), xticks=list(k))

@@ -29,7 +29,7 @@ double = torch.float64
 EPS = torch.finfo(double).eps
 ENDS = (1, 2, 5, 6)
 NEAR = (1, 3, 4, 6)
-BETA = math.acosh(1 + 1 / math.sqrt(2))  # the float next to beta* of Proposition 14.12
+BETA = math.acosh(1 + 1 / math.sqrt(2))  # the float next to beta* of Proposition 16.13
 Number = int | float | Fraction
 FAR_OFF = 1e6  # from zero: beyond, rounding hides what a row of logits says
 
@@ -45,7 +45,7 @@ def largest_drop(n: int) -> float:
 def typical_bound(
     n: int, sigma: float, density: float, eps: float, *, repeats: bool = False
 ) -> float:
-    """What Theorem 14.13 allows for the chance that two averages are within eps.
+    """What Theorem 16.3 allows for the chance that two averages are within eps.
 
         2 M n eps e^sigma / (1 - sigma),   with e^(3 sigma) if tokens repeat
 
@@ -57,7 +57,7 @@ def typical_bound(
     require(
         0 <= sigma < 1,
         f"sigma must be at least 0 and below 1, got {sigma}: beyond 1 an average may "
-        "fall while a token rises, and Theorem 14.13 says nothing",
+        "fall while a token rises, and Theorem 16.3 says nothing",
     )
     require(
         density > 0 and eps > 0,
@@ -146,7 +146,7 @@ def _check_pair(a, b, kind: str) -> tuple[list[Fraction], list[Fraction]]:
         for name, values in (("a", a), ("b", b)):
             require(
                 len(set(values)) == len(values),
-                f"{name} must hold no value twice: Theorem 14.5 is the one for "
+                f"{name} must hold no value twice: Theorem 16.9 is the one for "
                 "multisets",
             )
     need = needed_gap(len(a), kind=kind)
@@ -286,7 +286,7 @@ TWO = (2, (Fraction(1, 2), 2, 2, Fraction(7, 2)))
 
 
 def weight_of_company(weight=2) -> dict:
-    """The two tokens of Proposition 14.11, and a weight."""
+    """The two tokens of Proposition 16.12, and a weight."""
     return {"first": ONE, "second": TWO, "weight": weight}
 
 

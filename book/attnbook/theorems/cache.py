@@ -357,7 +357,7 @@ def softly_asked(n=2000, m=10, d=8, length=10.0, zero=0, seed=0) -> dict:
 
 
 def drawn_enough(E: float, m: int, eps: float, delta: float) -> int:
-    """The number of values in (22.6)."""
+    """The number of values in (22.4)."""
     return math.ceil((2 + 2 * eps / 3) * E * math.log(2 * m / delta) / eps**2)
 
 
@@ -388,7 +388,7 @@ def enough(
     Args:
         p: (m, n), a row for each question.
         v: (n,), from -1 to 1.
-        k: values that are drawn; None for (22.6).
+        k: values that are drawn; None for (22.4).
 
     Claim: after.enough
     Page: notebooks/what_came_after/cache

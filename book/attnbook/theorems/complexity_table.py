@@ -128,14 +128,14 @@ def triangle(n: int) -> Tensor:
 
 
 def strided(n: int, l: int) -> Pattern:
-    """Both parts of the strided pattern of (8.1), merged."""
+    """Both parts of the strided pattern of (8.2), merged."""
     l = min(l, n)
     both = patterns.one_step(patterns.strided(n, l, reach=l))
     return patterns.causal(both)
 
 
 def fixed(n: int, l: int, c: int = 1) -> Pattern:
-    """Both parts of the fixed pattern of (8.1), merged."""
+    """Both parts of the fixed pattern of (8.2), merged."""
     parts = [Blocks(l)]
     ends = tuple(j for j in range(n) if j % l >= l - c)
     if ends:
@@ -328,7 +328,7 @@ def counts(row: str, n, d, sizes, *, _causal=False) -> Verdict:
 
 
 def merged(kind="strided", n=256, l=16, c=1) -> dict:
-    """A merged pattern of (8.1); or a causal window of as many tokens."""
+    """A merged pattern of (8.2); or a causal window of as many tokens."""
     one_of(["strided", "fixed", "window"], kind=kind)
     _require.sizes(2, n=n)
     _require.sizes(1, l=l, c=c)

@@ -157,7 +157,7 @@ def differences(vocabulary: Tensor) -> Tensor:
 
 
 def share_that_pass(vocabulary: Tensor, draw="sphere") -> float:
-    """The share of drawn directions that keep the tokens apart as (15.2) asks; of
+    """The share of drawn directions that keep the tokens apart as (17.3) asks; of
     coordinate axes, if these are drawn.
     """
     g = seeded(0)
@@ -170,7 +170,7 @@ def share_that_pass(vocabulary: Tensor, draw="sphere") -> float:
 
 
 def level_of(vocabulary: Tensor) -> float:
-    """tau of (15.2)."""
+    """tau of (17.3)."""
     count, d = vocabulary.shape
     return math.sqrt(8 / (math.pi * d)) / (count + 1) ** 2
 
@@ -191,10 +191,10 @@ CUBE = Case(tokens_of, {"kind": "cube", "d": 4})
 )
 def projection(vocabulary: Tensor, *, _draw="sphere") -> Verdict:
     """A uniform unit vector keeps all tokens apart from each other and from zero, as
-    (15.2) says, with probability above 1 - 2/pi.
+    (17.3) says, with probability above 1 - 2/pi.
 
     Measured: the share of draws that do, and three standard deviations of such a share;
-    0 if threshold is not the level of (15.2), or a direction that choose_projection
+    0 if threshold is not the level of (17.3), or a direction that choose_projection
     returns does not reach it.
 
     Claim: ids.projection
@@ -246,7 +246,7 @@ def log10_gap(z: Sequence[Number], n: int, beta, *, repeats: bool = False) -> fl
 def promised(
     z: Sequence[Fraction], n: int, times=1.0, *, repeats: bool = False
 ) -> tuple[float, float]:
-    """(beta, log10 of the bound) of Theorem 15.4, or of Corollary 15.5, from exact
+    """(beta, log10 of the bound) of Theorem 17.3, or of Corollary 17.5, from exact
     numbers; beta is `times` the least one.
     """
     z = sorted(z)
@@ -290,7 +290,7 @@ LINE = Case(on_a_line)
     broken={"w times 100": {"_weight": 100.0}},
 )
 def gap(vocabulary: Tensor, v: Tensor, n: int, *, times=1.0, _weight=1.0) -> Verdict:
-    """Companies of a token in two different sets are as far apart as (15.4) says; ids
+    """Companies of a token in two different sets are as far apart as (17.2) says; ids
     of different tokens g/2, and outputs eps/2, which stay within r + eps/4.
 
     times is beta over (2 ln n + 3) / (g c), and w the largest allowed: g / (2 s) for
@@ -403,7 +403,7 @@ def multisets(z: Line, n: int, *, times=1.0) -> Verdict:
     broken={"beta times 20": {"_times": 20.0}},
 )
 def recalled(z: Line, n: int, *, _times=1.0) -> Verdict:
-    """With beta, w and delta of (15.5), outputs of a token in different sets are at
+    """With beta, w and delta of (17.6), outputs of a token in different sets are at
     least delta apart, and those of different tokens at least eps/2.
 
     z are the tokens, in one dimension. Measured, over all sets of n, at most 300:
@@ -754,7 +754,7 @@ PLACES = Case(words)
 def positions(
     vocabulary: Tensor, u: Tensor, n: int, *, _step=1.0, _beta=0.0, _encoded=False
 ) -> Verdict:
-    """The layer (15.1) is permutation-equivariant; with j (2 r_max + eps) u added at
+    """The layer (17.1) is permutation-equivariant; with j (2 r_max + eps) u added at
     position j, tokens are eps apart and of bounded norms.
 
     And at beta = 0 a generic vocabulary gives n |V| binom(|V| + n - 2, n - 1) pairs of
@@ -889,7 +889,7 @@ ROOT = Case(labelled)
 )
 def root(sequences: Tensor, labels: Tensor, *, _heard=None) -> Verdict:
     """A network on each token, a uniform average and a network behind it give N
-    sequences their labels, with the parameters of (15.7).
+    sequences their labels, with the parameters of (17.8).
 
     Measured: parameters over the bound; each wrong label adds 1.
 
@@ -909,7 +909,7 @@ def root(sequences: Tensor, labels: Tensor, *, _heard=None) -> Verdict:
 
 
 def root_bound(N: int, n: int, tokens: int, label_bits: int) -> float:
-    """The number of parameters (15.7)."""
+    """The number of parameters (17.8)."""
     integer_bits = math.ceil(2 * math.log2(N))
     id_bits = math.ceil(2 * math.log2(N) + math.log2(n))
     first = 18 * (max(1, tokens.bit_length()) + max(1, integer_bits)) + 40
@@ -957,7 +957,7 @@ VOCABULARIES = Case(random_places, {}, {"beta": 1e-6, "delta": 50.0})
 )
 def typical(z: Tensor, n: int, *, beta: float, delta: float = 2.0) -> Verdict:
     """For random places, at most delta comparisons of two companies of one token are
-    closer than (15.8), on average.
+    closer than (17.5), on average.
 
     z are (draws, tokens), uniform in [-1, 1], so that the density is 1/2 and sigma =
     2 |beta|; all sets of n tokens are compared, at most 300. Measured: the average

@@ -544,7 +544,7 @@ def crossed_in(pattern: Pattern, layers: int) -> list[int]:
 
 
 def lacking(e: float, symbols: int) -> float:
-    """The left side of (13.6)."""
+    """The left side of (15.5)."""
     bits = e * math.log2(symbols - 1)
     for chance in (e, 1 - e):
         if chance > 0:
@@ -583,7 +583,7 @@ def cut(
     """What the states that cross the middle cannot hold must be guessed.
 
     Measured: the accuracy of the best predictor from what crosses, in fractions, at
-    most the bound; or, if it is more, by how many millionths the bound misses (13.6).
+    most the bound; or, if it is more, by how many millionths the bound misses (15.5).
 
     Args:
         pattern: causal, of 2 (m + 1) tokens, for sequences 0 s 0 s.

@@ -1,4 +1,4 @@
-"""The claims of the page `Escaping collapse`, and the certificate of Theorem 4.11."""
+"""The claims of the page `Escaping collapse`, and the certificate of Theorem 4.2."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def depth(x, layers, *, _skip=True) -> Verdict:
     """If the v_h of each layer add up to at most s < 1, the diameter falls at most like
     one over the root of the depth.
 
-    Measured: the largest of 1 / delta^2 over its bound (4.3), over all depths; cut at
+    Measured: the largest of 1 / delta^2 over its bound (4.14), over all depths; cut at
     1e9.
 
     Args:
@@ -420,7 +420,7 @@ TOKENS = Case(random_tokens)
     broken={"the best map on the right": {"_right": True}},
 )
 def norm_side(x, norm, *, _right=False) -> Verdict:
-    """LayerNorm divides from the left: (4.5).
+    """LayerNorm divides from the left: (4.9).
 
     Measured: the misfit of D^-1 X J_d diag(gain) + 1 bias'. The rounding of the longest
     token is allowed.
@@ -447,14 +447,14 @@ def norm_side(x, norm, *, _right=False) -> Verdict:
 
 
 def norm_stretch(x: Tensor, norm: Norm, *, length: Callable = torch.min) -> float:
-    """The factor of (4.6): max |gain| / sqrt(m^2 / d + eps), m the least |J_d x_i|."""
+    """The factor of (4.10): max |gain| / sqrt(m^2 / d + eps), m the least |J_d x_i|."""
     tokens(x)
     centred = x - x.mean(-1, keepdim=True)
     m = float(length(centred.norm(dim=-1)))
     require(
         m > 0 or norm.eps > 0,
         "norms: eps is 0, and a token or the mean token has equal entries: LayerNorm "
-        "divides it by zero, and (4.6) needs m > 0",
+        "divides it by zero, and (4.10) needs m > 0",
     )
     largest = 1.0 if norm.gain is None else float(norm.gain.abs().max())
     return largest / math.sqrt(m**2 / x.shape[-1] + norm.eps)
@@ -516,9 +516,9 @@ AROUND_ZERO = Case(centred_pair)
     broken={"around (1, -1)": {"_shift": 1.0}},
 )
 def around_zero(a: float, w: float, eps: float, *, L: int = 3, _shift=0.0) -> Verdict:
-    """Under attention with W = I and LayerNorm the tokens +-a (1, -1) go by (4.7).
+    """Under attention with W = I and LayerNorm the tokens +-a (1, -1) go by (4.11).
 
-    Measured: the largest distance from (4.7) over L layers, in units of a; or by how
+    Measured: the largest distance from (4.11) over L layers, in units of a; or by how
     much mu' exceeds mu^3, relatively, if that is more.
 
     Args:
@@ -625,7 +625,7 @@ def causal_rows(n: int, own: int) -> list[list[Fraction]]:
 
 
 def power_entry(i: int, j: int, L: int) -> Fraction:
-    """(4.9): the entry (i, j) of P^L, counted from 1."""
+    """(4.13): the entry (i, j) of P^L, counted from 1."""
     total = Fraction(0)
     for k in range(j, i + 1):
         ways = math.comb(i - 1, k - 1) * math.comb(k - 1, j - 1)
@@ -642,7 +642,7 @@ UNIFORM = Case(tokens_and_depth)
     broken={"a token counts itself twice": {"_own": 2}},
 )
 def uniform(n: int, L: int, *, _own=1) -> Verdict:
-    """Uniform causal attention to the power L is (4.9), a sum of binomials over k^L.
+    """Uniform causal attention to the power L is (4.13), a sum of binomials over k^L.
 
     Measured, in fractions: how many entries differ.
 
@@ -667,7 +667,7 @@ def uniform(n: int, L: int, *, _own=1) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a layer under Theorem 4.11: what went in, what came out, and the
+    """One part of a layer under Theorem 4.2: what went in, what came out, and the
     three numbers of the bound.
 
     Args:
@@ -753,7 +753,7 @@ def lean(attention: Tensor) -> Tensor:
 
 
 def heads_together(layer: Layer, factors: Tensor) -> float:
-    """What the heads can make of differences up to factors, (4.14)."""
+    """What the heads can make of differences up to factors, (4.3)."""
     stacked = stacked_norm(layer) * float(factors.norm())
     one_by_one = float((value_norms(layer) * factors).sum())
     return min(stacked, one_by_one)
@@ -768,7 +768,7 @@ def attention_part(
     skip: bool,
     norm: Norm | None = None,
 ) -> Part:
-    """The numbers of Theorem 4.11 for attention, behind a norm where one is given.
+    """The numbers of Theorem 4.2 for attention, behind a norm where one is given.
 
     Args:
         x, y: (n, d), the tokens before and after; cut padding off first.
@@ -808,7 +808,7 @@ def token_part(
     *,
     skip: bool,
 ) -> tuple[Part, Tensor]:
-    """The numbers of Theorem 4.11 for a map of each token by itself, and its output.
+    """The numbers of Theorem 4.2 for a map of each token by itself, and its output.
 
     Args:
         name: of the part.
@@ -858,7 +858,7 @@ def certificate(
     mask: Tensor | None = None,
     slope: float = 1.0,
 ) -> list[Part]:
-    """Theorem 4.11 along a network, part by part: attention, LayerNorm, feed-forward.
+    """Theorem 4.2 along a network, part by part: attention, LayerNorm, feed-forward.
 
     Args:
         x: (n, d), float64 or float32, with a mean token that is not zero. Cut padding

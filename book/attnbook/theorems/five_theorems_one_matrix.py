@@ -226,7 +226,7 @@ def blocks(p: Tensor, b: Tensor, r: int, *, _gain=True, _total=1) -> Verdict:
         a = (em - 1) / (m - 1)  for q <= r < n - q,   a / (1 + (m - 2) c)  from n - q on
 
     Measured: the distance minus the error of B, or what it exceeds of the floor of
-    Theorem 19.1, (m + 1) / (m - 1) times for r = q and m >= 3, once for m = 2; the
+    Theorem 24.2, (m + 1) / (m - 1) times for r = q and m >= 3, once for m = 2; the
     larger, at most 1e-12. p and b are (n, n), and b has rank at most r, q <= r < n.
 
     Claim: synthesis.blocks

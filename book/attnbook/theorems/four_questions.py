@@ -84,7 +84,7 @@ SMALL = Case(perturbed, {"largest": LEMMA})
 def softmax_ratio(logits: Tensor, change: Tensor) -> Verdict:
     """A small change E of the logits changes softmax by a factor close to one.
 
-    Measured: by how much the worst entry leaves the interval (3.4).
+    Measured: by how much the worst entry leaves the interval (3.9).
 
     Args:
         logits: (m, n), whose softmax is P~.
@@ -124,8 +124,8 @@ SCATTERED = Case(scattered, {"seed": 0})
 def step_nine(x, rest, w_qk, *, _absolute=True) -> Verdict:
     """What the first layer leaves of R is at most 2 D times an average of |R|.
 
-    Measured: the largest amount by which (3.6) or (3.7) is exceeded; as printed, by
-    which (3.5) or its twin is.
+    Measured: the largest amount by which (3.5) or (3.6) is exceeded; as printed, by
+    which (3.4) or its twin is.
 
     Args:
         x: (d,), the row that the tokens share.
@@ -201,7 +201,7 @@ def quasi_triangle(a: Tensor, b: Tensor, *, attained=False, _constant=None) -> V
 
     Args:
         a, b: (*batch, n, d), neither zero.
-        attained: a and b are two matrices for which (3.8) is an equality.
+        attained: a and b are two matrices for which (3.10) is an equality.
 
     Claim: questions.quasi-norm
     Page: notebooks/path_decomposition/four_questions
@@ -308,7 +308,7 @@ def mean_as_centre(y: Tensor, *, approached=False, _factor=None) -> Verdict:
 
     Args:
         y: (*batch, n, d), tokens minus another centre; n at least 2, not zero.
-        approached: y is one wide matrix for which (3.10) is nearly an equality.
+        approached: y is one wide matrix for which (3.12) is nearly an equality.
 
     Claim: questions.centre
     Page: notebooks/path_decomposition/four_questions
@@ -577,7 +577,7 @@ def small_change(
     longest change of a token counts, and root(n) kappa-fold in the Frobenius norm.
 
     Measured: the norm of the derivative at x, over what is allowed, in the Frobenius
-    norm by (3.17) and by (c).
+    norm by (3.13) and by (c).
 
     Args:
         x: (n, d); its longest token is the unit of length.
@@ -669,9 +669,9 @@ BOTH = Case(corners_and_clusters)
 )
 def rank_does_not_decide(n: int, m: int, L: int, *, _base=None, _odds=3) -> Verdict:
     """Attention of full rank can collapse, and attention of rank two can keep its
-    input: Example 3.16, and two clusters.
+    input: Example 3.5, and two clusters.
 
-    Measured, exactly: the largest entry of X_L minus (3.16) in (a), or of X_L - X in
+    Measured, exactly: the largest entry of X_L minus (3.8) in (a), or of X_L - X in
     (b), or what a rank lacks, whichever is largest.
 
     Args:
@@ -797,7 +797,7 @@ EXPONENTS = Case(exponents)
     broken={"two logarithms": {"_more": True}},
 )
 def logarithms(largest: int, *, _more=False) -> Verdict:
-    """A rank of order log n, as that of Theorem 2.3, stays within a fixed multiple of
+    """A rank of order log n, as that of Theorem 2.5, stays within a fixed multiple of
     log n; log n times as much does not.
 
     Measured: the largest quotient of the rank that the lemma of Johnson and

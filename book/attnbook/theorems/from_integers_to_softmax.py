@@ -252,7 +252,7 @@ NETWORK = Case(network_of, {"pattern": "window"})
 def temperature(
     network: UniversalNetwork, *, scale: float | None = None, part: float = 1.0
 ) -> Verdict:
-    """At an inverse temperature of at least (17.1) the softmax network keeps every id
+    """At an inverse temperature of at least (14.8) the softmax network keeps every id
     of every grid input within 1/8 of its integer.
 
     With 32/9 ln(1/tau) more it keeps them within tau/8. Measured: the largest distance
@@ -261,7 +261,7 @@ def temperature(
 
     Args:
         network: of approximate, with positions.
-        scale: beta, which is not compared with (17.1); None for that, and what tau
+        scale: beta, which is not compared with (14.8); None for that, and what tau
             adds.
         part: tau, above 0 and at most 1.
 
@@ -431,7 +431,7 @@ def in_the_mean(
         |g - f| <= omega_f(1 / 2K) + 1 / 8K   off the ramps
         |g - f| <= 2 max |f|                  on them, 1 - (1 - e)^(d n) of the cube
 
-    Measured: the largest error over its bound, at beta of (17.1), cut at 1e9.
+    Measured: the largest error over its bound, at beta of (14.8), cut at 1e9.
 
     Args:
         network: of approximate, for f.

@@ -136,7 +136,7 @@ EDGE = Case(at_the_edge, {"seed": 1})
 def criteria(a: Tensor, m: Tensor, *, eps1: float, eps2: float, _zeros=None) -> Verdict:
     """Rows that follow a pattern are right up to 1 + eps2 and the share of their zeros.
 
-    Measured: by how much the worst of (9.3) is broken, with the odds that verify finds.
+    Measured: by how much the worst of (9.7) is broken, with the odds that verify finds.
 
     Args:
         a: (n, n), the pattern with its weights, float64.
@@ -359,7 +359,7 @@ def plain(
     eps2: float = 0.999,
     _share=1.0,
 ) -> Verdict:
-    """Sums of random keys follow the pattern with chance 1/2 at the dimension of (9.5).
+    """Sums of random keys follow the pattern with chance 1/2 at the dimension of (9.9).
 
     Measured: how many of some draws fail; at most half of them.
 
@@ -438,7 +438,7 @@ def noise(row: Sequence[int], keys_of: Sequence[int]) -> Verdict:
 
 
 def chances(n: int, k: int, keys: str) -> list[float]:
-    """For each line of (9.7): the chances that it adds up, at its d, over the half of
+    """For each line of (9.4): the chances that it adds up, at its d, over the half of
     delta that it may take. For k = 1 there is one line, and it may take all.
     """
     lines = interpolated_lines(n, k, keys=keys)
@@ -476,10 +476,10 @@ def interpolated(
     eps1: float = 0.1,
     _share=1.0,
 ) -> Verdict:
-    """Interpolated queries follow the pattern with chance 1/2 at the d of (9.7).
+    """Interpolated queries follow the pattern with chance 1/2 at the d of (9.4).
 
     Measured: how many of some draws break (Z), or have ratios off by more than 1e-10;
-    at most half of them. All of them, if a line of (9.7) is not the d at which the
+    at most half of them. All of them, if a line of (9.4) is not the d at which the
     chances in the proof add up to delta.
 
     Args:

@@ -68,7 +68,7 @@ def numbers_with_labels(count=40, seed=0, share=None) -> dict:
 
 
 def solved(ids: Sequence, labels: Sequence, knots: Sequence) -> list:
-    """The coefficients of (16.2), one after the other; a unit that is silent at its own
+    """The coefficients of (18.2), one after the other; a unit that is silent at its own
     number gets 0.
     """
     found = []
@@ -164,7 +164,7 @@ def spaced(count=60, seed=None, theta=0.75) -> dict:
 def slopes_of(
     ids: Tensor, labels: Tensor, theta: float | Fraction
 ) -> tuple[list, Fraction]:
-    """The slopes by (16.4), exact, and the largest rise."""
+    """The slopes by (18.6), exact, and the largest rise."""
     t = [Fraction(value) for value in ids.tolist()]
     steps = [v - u for u, v in pairwise(t)]
     first = Fraction(float(ids.diff().median())) if steps else Fraction(1)
@@ -365,7 +365,7 @@ BLOCK = Case(random_sets)
 )
 def block(sequences: Tensor, labels: Tensor, *, _normalizer="softmax") -> Verdict:
     """One softmax head of rank one and a unit an id give every token its label, with
-    parameters as (16.6) counts them.
+    parameters as (18.4) counts them.
 
     sequences are (N, n, d) in float64 without zero tokens, labels (N, n) integers.
     Measured: how many tokens miss their label in the library's network, in the same
@@ -525,7 +525,7 @@ def dichotomies(D: int, k: int) -> int:
 
 
 def least_units(D: int, d: int) -> int:
-    """The fewest units in one hidden layer on d numbers that Proposition 16.9 (b)
+    """The fewest units in one hidden layer on d numbers that Proposition 18.7 (b)
     allows, if D points are to get all labelings by two labels.
     """
     sizes(1, D=D, d=d)

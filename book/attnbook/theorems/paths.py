@@ -117,7 +117,7 @@ HEADS = Case(head_counts, {"heads": (3, 3, 3)})
 
 
 def constant_row(layers: Sequence[Layer], *, skip: bool = False) -> Tensor:
-    """The row b of all biases, formula (1.5) as it stands, layer by layer."""
+    """The row b of all biases, formula (1.7) as it stands, layer by layer."""
     b = torch.zeros_like(layers[0].w_o[0, 0])
     for layer in layers:
         weights, own = merged(layer)

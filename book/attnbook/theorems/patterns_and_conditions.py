@@ -638,7 +638,7 @@ def one_by_one(n: int) -> Pattern:
 
 
 def digits(w: int, m: int) -> Pattern:
-    """(11.3): k - i w^l in step l, for the digits i, on w^m tokens."""
+    """(12.5): k - i w^l in step l, for the digits i, on w^m tokens."""
     steps = [Window(w - 1, 0, w**l, wrap=True) for l in range(m)]
     return build(w**m, *steps)
 
@@ -914,7 +914,7 @@ GLOBAL = Case(global_tokens)
 def longformer(pattern: Pattern, h: int, g: int, r: int = 0) -> Verdict:
     """A window and global tokens meet all conditions, in two hops.
 
-    Measured: what of this and of (11.4), or of at most r n more, the checker denies.
+    Measured: what of this and of (12.6), or of at most r n more, the checker denies.
 
     Args:
         h, g, r: tokens on each side of the window, global ones, random ones a token.
@@ -1227,7 +1227,7 @@ def slowest(lengths: Sequence[int] = (3, 4, 9, 17)) -> dict:
 
 
 def by_sets(pattern: Pattern, skip: bool) -> int | None:
-    """The hops by Python sets, layer by layer: (11.2) as it stands."""
+    """The hops by Python sets, layer by layer: (12.2) as it stands."""
     n = pattern.n
     steps = []
     for step in range(pattern.p):

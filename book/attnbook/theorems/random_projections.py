@@ -627,7 +627,7 @@ def relative_form_fails(
 
 
 def arctan_bound(k: int, n: int, eps: float) -> float:
-    """Formula (6.9) as it stands."""
+    """Formula (6.12) as it stands."""
     return 2 / math.pi * math.atan(eps * math.sqrt(k**2 / ((k - 2) * (n - 3))))
 
 

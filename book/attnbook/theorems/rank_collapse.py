@@ -37,7 +37,7 @@ LINEAR_UP_TO = 1.256
 
 
 def g(y: float) -> float:
-    """(e^y - 1) / y, formula (2.4)."""
+    """(e^y - 1) / y, formula (2.10)."""
     return math.expm1(y) / y if y else 1.0
 
 
@@ -68,7 +68,7 @@ def _check(x: Tensor, layers: Sequence[Layer]) -> None:
 
 
 def quadratic_logits(x: Tensor, layer: Layer) -> Tensor:
-    """E = R W_QK R' / sqrt(d_qk) of each head, formula (2.1)."""
+    """E = R W_QK R' / sqrt(d_qk) of each head, formula (2.9)."""
     r = residual(x)
     return (r @ layer.w_q) @ (r @ layer.w_k).mT / root_of(layer)
 
@@ -311,7 +311,7 @@ def _row(b: Tensor | None):
 
 
 def quarter_sum(layer: Layer) -> float:
-    """sum_h v_h omega_h / 4, the least c of (2.17)."""
+    """sum_h v_h omega_h / 4, the least c of (2.7)."""
     v = torch.linalg.matrix_norm(merged(layer)[0], 2)
     w_qk = torch.linalg.matrix_norm(layer.w_q @ layer.w_k.mT, 2)
     return float((v * w_qk).sum()) / root_of(layer) / 4
@@ -331,7 +331,7 @@ def quarter_sum(layer: Layer) -> float:
 def cube(x, layers, *, _skip=False, _causal=False) -> Verdict:
     """In each layer c delta^2 is at most cubed, so its digits at least triple.
 
-    Measured: by how much ln delta_l exceeds (3.14) applied l times, and ln(c delta'^2)
+    Measured: by how much ln delta_l exceeds (2.5) applied l times, and ln(c delta'^2)
     three times ln(c delta^2), for both; the largest over layers. Below the smallest
     float by `log_residuals`; with skip or mask by plain floats.
 
@@ -341,10 +341,10 @@ def cube(x, layers, *, _skip=False, _causal=False) -> Verdict:
     bound = log_diameter_bound(x, layers)
     require(
         bool(bound[0].isfinite().all()),
-        "x: all tokens are equal, and (2.17) needs two that differ",
+        "x: all tokens are equal, and (2.7) needs two that differ",
     )
     c = max(quarter_sum(layer) for layer in layers)
-    require(c > 0, "layers: every v_h omega_h is zero, and (2.17) needs c > 0")
+    require(c > 0, "layers: every v_h omega_h is zero, and (2.7) needs c > 0")
     if _skip or _causal:
         mask = causal_mask(x) if _causal else None
         logs = plain_sizes(x, layers, diameter, skip=_skip, mask=mask)
@@ -465,7 +465,7 @@ def one_layer(x, layer, *, _skip=False) -> Verdict:
     """One head cubes the residual, up to a factor that grows with the spread eta.
 
     Measured: the residual after the layer over the right side, and its column sums and
-    its row sums over theirs in (2.9); the largest.
+    its row sums over theirs in (2.15); the largest.
 
     Claim: collapse.one-layer
     Page: notebooks/path_decomposition/rank_collapse
@@ -555,7 +555,7 @@ def unequal_network() -> dict:
 
 
 def first_bound(x: Tensor, layer: Layer) -> Tensor:
-    """ln u_1 by (2.10), norm by norm."""
+    """ln u_1 by (2.17), norm by norm."""
     omega = key_norms(layer).double()
     w = merged(layer)[0]
     columns = (omega * one_norm(w)).sum()
@@ -582,7 +582,7 @@ def multi_head(x, layers, *, _skip=False, _causal=False) -> Verdict:
     """Many heads, many layers: r_l <= u_l, with column and row sums bounded apart.
 
     Measured: ln r_l - ln u_l over |ln u_l|, the largest over layers; or how far ln u_1
-    is from that of (2.10), where it is more than 1e-6.
+    is from that of (2.17), where it is more than 1e-6.
 
     Claim: collapse.multi-head
     Page: notebooks/path_decomposition/rank_collapse
@@ -630,7 +630,7 @@ def log_printed(x: Tensor, layers: Sequence[Layer]) -> Tensor:
 
 def network_at_the_edge(seed=0, L=4, scale=1.0) -> dict:
     """A network of one head whose tokens are the largest that meet both conditions of
-    (2.11), times scale.
+    (2.18), times scale.
     """
     x, layers = random_network(seed, L=L, h=1).values()
     strongest = max(float(key_norms(layer)[0]) for layer in layers)
@@ -651,7 +651,7 @@ EDGE = Case(network_at_the_edge, {"scale": 0.1})
     broken={"skip": {"_skip": True}},
 )
 def cubic_bound(x, layers, *, _skip=False) -> Verdict:
-    """The printed bound with its constant 4, under the two conditions (2.11).
+    """The printed bound with its constant 4, under the two conditions (2.18).
 
     Measured: ln of the residual minus ln of the printed bound, the largest over layers.
     That it fails without a condition is a counterexample in tests/.
@@ -665,12 +665,12 @@ def cubic_bound(x, layers, *, _skip=False) -> Verdict:
     beta = max(unit(layer) for layer in layers)
     if strongest * size > 2.11 * (1 + 1e-9):
         raise ValueError(
-            f"x: |W_QK|_1 |res X|^2 / sqrt(d_qk) is {strongest * size:.3g}, and (2.11) "
+            f"x: |W_QK|_1 |res X|^2 / sqrt(d_qk) is {strongest * size:.3g}, and (2.18) "
             "needs at most 2.11: without a bound on the spread the printed bound fails"
         )
     if len(layers) > 1 and 4 * beta * size > 1 + 1e-9:
         raise ValueError(
-            f"x: 4 beta |res X|^2 / sqrt(d_qk) is {4 * beta * size:.3g}, and (2.11) "
+            f"x: 4 beta |res X|^2 / sqrt(d_qk) is {4 * beta * size:.3g}, and (2.18) "
             "needs at most 1 for two layers or more: the residual may grow"
         )
     logs = plain_sizes(x, layers, skip=True) if _skip else log_residuals(x, layers)
@@ -727,7 +727,7 @@ def family(m: int, strength: int | Fraction) -> Verdict:
 
 
 def leading(x: Tensor, layer: Layer, *, centred: bool = True) -> Tensor:
-    """sum_h R W_QK,h C_s W_h / sqrt(d_qk), formula (2.13); with the second moment in
+    """sum_h R W_QK,h C_s W_h / sqrt(d_qk), formula (2.20); with the second moment in
     place of the covariance C_s, if not centred.
     """
     r = residual(x)
@@ -822,7 +822,7 @@ def attended_pair(seed=0, n=6, d=4, scale=1.0) -> dict:
 
 
 def pair_share(x: Tensor, layer: Layer, *, skip: bool = False) -> float:
-    """The constant that a layer needs in (2.9), in its columns and in its rows, if all
+    """The constant that a layer needs in (2.15), in its columns and in its rows, if all
     tokens may only attend to the first two; the larger one.
     """
     mask = torch.zeros(len(x), len(x), device=x.device).bool()
@@ -859,7 +859,7 @@ PAIR = Case(attended_pair, {"scale": 0.1})
 def half_two(x, layer, *, _skip=False) -> Verdict:
     """If all tokens listen to the same two, one half is enough for every spread.
 
-    Measured: the constant that column sums and row sums need in (2.9), the larger one.
+    Measured: the constant that column sums and row sums need in (2.15), the larger one.
 
     Claim: collapse.half-two
     Page: notebooks/path_decomposition/rank_collapse
@@ -905,7 +905,7 @@ def recursion(x, layers, *, digits=900, _plain=False) -> Verdict:
 def frozen_residuals(
     r: Tensor, layers: Sequence[Layer], matrices: Tensor
 ) -> list[Tensor]:
-    """R <- sum_h J P_h R W_h with the same P_h in each layer, formula (2.15)."""
+    """R <- sum_h J P_h R W_h with the same P_h in each layer, formula (2.26)."""
     found = [r]
     for layer in layers:
         r = residual((matrices @ r @ merged(layer)[0]).sum(-3))
@@ -925,7 +925,7 @@ def frozen(x, layers, *, t=0.1, _live=False) -> Verdict:
     """With fixed attention matrices the residual is linear, and falls exponentially.
 
     Measured, the largest: how far the slope of ln r_L over ln t is from 1; the relative
-    error of (2.15) against layers with these P; for one head, by how much (2.16) fails.
+    error of (2.26) against layers with these P; for one head, by how much (2.27) fails.
 
     Args:
         t: factor of the residual of the input, positive and not 1.
@@ -975,7 +975,7 @@ def _check_left(x: Tensor, layers: Sequence[Layer], states: Sequence[Tensor]) ->
 
 
 def _shortfall(states, layers: Sequence[Layer], p: Tensor) -> float:
-    """By how much, relatively, a step is shorter than (2.16) lets it be."""
+    """By how much, relatively, a step is shorter than (2.27) lets it be."""
     n = len(p)
     centring = torch.eye(n, dtype=p.dtype) - 1 / n
     basis = torch.linalg.svd(centring).U[:, : n - 1]  # the vectors with mean zero

@@ -41,7 +41,7 @@ def seeded(seed: int) -> torch.Generator:
 
 
 def units(g: int, n: int, d: int = 1) -> int:
-    """D of (18.1): tokens of width d on g cells a coordinate, each in each multiset of
+    """D of (19.2): tokens of width d on g cells a coordinate, each in each multiset of
     n of them.
     """
     sizes(1, g=g, n=n, d=d)
@@ -104,7 +104,7 @@ RUNS = Case(stored_runs)
     broken={"labels of the next set": {"_asked": 1}},
 )
 def trained(accuracies, x, labels, v, beta: float, *, _asked=0) -> Verdict:
-    """Remark 18.1: each model fits more than the one before it, and what is built on
+    """Remark 19.1: each model fits more than the one before it, and what is built on
     the frozen head fits all.
 
     accuracies: a list of numbers a model, a number a seed, in the order claimed; x
@@ -164,8 +164,8 @@ CUBE = Case(of_cube)
     controls=[CUBE.but(f=first_token)],
 )
 def rate(f, x: Tensor, lipschitz: float, g: int) -> Verdict:
-    """Theorem 18.2, without its ramps: a block that memorizes f at the grid points is
-    within L / (2 g) of it, with as many units as (18.1) says.
+    """Theorem 19.3, without its ramps: a block that memorizes f at the grid points is
+    within L / (2 g) of it, with as many units as (19.2) says.
 
     f takes (*batch, n, d) to the same shape; x (m, n, d) are points of the cube [0, 1];
     lipschitz is L, g cells a coordinate. Measured: the largest error over L / (2 g);
@@ -237,7 +237,7 @@ VECTORS = Case(unit_vectors)
     controls=[VECTORS.but(unit=False), VECTORS.but(hidden=True)],
 )
 def furthest(u: Tensor, beta: float | None = None, mask=None) -> Verdict:
-    """Proposition 18.3: a head with queries -u, and keys and values u, gives each unit
+    """Proposition 19.2: a head with queries -u, and keys and values u, gives each unit
     vector the one furthest from it, by softmax up to 2 (n - 1) e^(-beta gamma).
 
     u is (n, d) in float64; beta None is a hardmax; mask (n, n), True = may attend.

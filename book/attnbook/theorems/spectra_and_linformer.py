@@ -251,7 +251,7 @@ def one_hot_head(
 
 def enough_pairs(q: Tensor, outputs: Tensor, rank: int) -> tuple[Tensor, Tensor]:
     """1 + rank pairs (S, T) that give these outputs exactly, by the proof of
-    Proposition 7.14 (a).
+    Proposition 7.12 (a).
 
     Args:
         q: (n, d), n linearly independent queries.
@@ -276,7 +276,7 @@ def enough_pairs(q: Tensor, outputs: Tensor, rank: int) -> tuple[Tensor, Tensor]
 
 def six_pairs(eps=0.5001) -> dict:
     """Eight kinds and six pairs that serve all of them: outputs projected to an affine
-    space that is equally far from all, by the proof of Proposition 7.14 (b).
+    space that is equally far from all, by the proof of Proposition 7.12 (b).
     """
     head = one_hot_head(k=6, copies=1, eps=eps)
     turns = 2 * math.pi * torch.arange(8, dtype=torch.float64) / 8
@@ -941,16 +941,16 @@ ONE_HOT = Case(one_hot_head)
 def covering(
     q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor, eps: float
 ) -> Verdict:
-    """Whatever E and F are, k pairs meet the bound (7.7) for at most k / (1 - eps^2) of
+    """Whatever E and F are, k pairs meet the bound (7.2) for at most k / (1 - eps^2) of
     the d kinds of tokens in a head where each kind looks at itself.
 
-    Measured: how many kinds meet (7.7), in units of the bound rounded down, also if
+    Measured: how many kinds meet (7.2), in units of the bound rounded down, also if
     values are not orthonormal.
 
     Args:
         q, k, v: (n, d); tokens with equal keys are of one kind, and have equal values.
         e, f: (r, n), r pairs.
-        eps: of (7.7), in (0, 1).
+        eps: of (7.2), in (0, 1).
 
     Claim: lowrank.covering
     """

@@ -425,7 +425,7 @@ def contextual(
     Measured: how many ids repeat, plus how many have another quotient by C^s than y_n.
 
     Args:
-        constant: C; None for the least that (12.5) allows.
+        constant: C; None for the least that (13.5) allows.
 
     Claim: universal.context
     Page: notebooks/sparse_universality/the_proof_executed

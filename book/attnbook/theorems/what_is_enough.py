@@ -51,7 +51,7 @@ def chances(d: int, k: int, t: float) -> tuple[float, float]:
 
 
 def lemma_dimension(n: int, k: int, t: float) -> int:
-    """The least d that (10.7) allows for n tokens, k columns a row, t = 1 - T / l."""
+    """The least d that (11.2) allows for n tokens, k columns a row, t = 1 - T / l."""
     _check_share(n, k, t)
     neighbours = math.e**2 * (k + 1) ** 2
     among_rows = 8 * k * k * math.log(max(1.0, neighbours * math.comb(k, 2)))
