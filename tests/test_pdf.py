@@ -77,18 +77,6 @@ def test_links_lead_to_their_page(paper):
     assert reader.get_destination_page_number(place) == 3
 
 
-def test_figures_stay_lines(paper, browser, tmp_path):
-    assert [len(page.images) for page in PdfReader(paper).pages] == [0] * 5
-    pixels = printed(browser, tmp_path, f'<img width="40" src="{DOT}">')
-    assert len(PdfReader(pixels).pages[0].images) == 1
-
-
-DOT = (
-    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+"
-    "M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
-
-
 def printed(browser, folder, body: str):
     """A page of its own on paper."""
     page = browser.new_page()

@@ -238,13 +238,6 @@ def test_a_switch_is_a_boolean(name, switch, value):
         THEOREMS[name].function(**objects(name) | {switch: value})
 
 
-@pytest.mark.bad_input
-def test_unasked_a_theorem_takes_anything_for_a_switch():
-    assert switches()
-    unasked = theorems.five_theorems_one_matrix.depth.__wrapped__
-    assert not unasked(**objects("synthesis.depth"), _norm="no").ok
-
-
 def spoiled(value):
     """An argument in which nothing is, or something that is no number."""
     if isinstance(value, float):
@@ -535,18 +528,6 @@ def test_changes_go_to_the_maker_or_to_the_theorem():
     assert Case(lambda x=1: {"x": x}).but(limit=5).called_with == {"limit": 5}
     assert [run() for _, run in GOOD.runs("check")] == [Verdict(1.0, 2.0, True)]
     assert [run() for _, run in GOOD.runs("control")] == [Verdict(3.0, 2.0, False)]
-
-
-def test_the_table_names_each_function_once():
-    lines = theorems.table().splitlines()
-    assert len(lines) == len(THEOREMS)
-    found = dict(line.split()[:2] for line in lines)
-    assert found["paths.decomposition"] == "theorems.paths.decomposition"
-
-
-def test_a_role_is_one_of_three():
-    with pytest.raises(ValueError, match="role must be"):
-        list(GOOD.runs("checks"))
 
 
 def test_check_reports_the_first_failure():
