@@ -287,18 +287,6 @@ def test_patterns_are_values():
         n, steps = pattern
 
 
-def test_what_check_found_cannot_be_changed():
-    found = patterns.check(patterns.star(4))
-    with pytest.raises(FrozenInstanceError):
-        found.hops = 1
-
-
-def test_what_a_formula_says_cannot_be_changed():
-    said = patterns.exact("star", 4)
-    with pytest.raises(FrozenInstanceError):
-        said.hops = 1
-
-
 def test_degrees_are_those_of_the_first_step_unless_it_is_named():
     """Five tokens, two before each and itself; then the classes 0, 3 | 1, 4 | 2."""
     pattern = patterns.from_sets(
@@ -735,9 +723,3 @@ def test_formulas_hold_at_the_smallest_sizes(family, make, sizes):
     pattern = make(*sizes)
     counted = patterns.Exact(pattern.p, patterns.hops(pattern), pattern.connections)
     assert patterns.exact(family, *sizes) == counted
-
-
-@pytest.mark.bad_input
-def test_five_indices_are_named():
-    with pytest.raises(ValueError, match=r"got \[3, 4, 5, 6, 7\]$"):
-        patterns.build(3, patterns.Columns((0, 3, 4, 5, 6, 7, 8)))

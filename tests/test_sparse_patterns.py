@@ -304,6 +304,7 @@ def test_large_logits_stay_finite():
     for pattern in (
         patterns.longformer(60, 9, 2),
         patterns.one_step(patterns.strided(60)),
+        patterns.random(60, 5, generator=torch.Generator()),  # by its entries
     ):
         y = sparse_attention(*inputs, pattern)
         assert (
@@ -528,15 +529,6 @@ def test_bare_calls_are_the_tiles_of_the_kernel(pattern):
         real = torch.ones_like(rows, dtype=torch.bool)
         real = real if own.queries.real is None else own.queries.real
         assert float((y - wanted[:, rows])[:, real].abs().max()) < EPS
-
-
-def test_bare_calls_backward():
-    pattern, inputs = build(60, Blocks(12)), instance(60, (2,), d_v=4)
-    ((_, *grads),) = bare_calls(*inputs, pattern, backward=True)()
-    wanted = torch.autograd.grad(sparse_attention(*inputs, pattern).sum(), inputs)
-    assert all(
-        float((a.flatten(1, 2) - b).abs().max()) < EPS for a, b in zip(grads, wanted)
-    )
 
 
 def test_only_out_and_lse_are_kept():
