@@ -15,8 +15,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from test_sparse_patterns import Largest
 from torch.nn.functional import normalize
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnbook import figures
 from attnbook.data import load_result
@@ -721,22 +721,6 @@ def test_keys_that_lie_together_are_redrawn():
         assert found.left == 0 and found.k[0] @ found.k[1] < 0.9
 
 
-class Largest(TorchDispatchMode):
-    """The most elements of one tensor made inside."""
-
-    numel = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        made = [
-            t.numel()
-            for t in (out if isinstance(out, (tuple, list)) else [out])
-            if torch.is_tensor(t)
-        ]
-        self.numel = max(self.numel, *made, 0)
-        return out
-
-
 def test_redrawing_makes_no_table_of_all_pairs():
     """At 2^14 tokens no tensor has more entries than the tile or the keys, of which the
     pairs are a thousand times as many.
@@ -749,7 +733,7 @@ def test_redrawing_makes_no_table_of_all_pairs():
 
     with Largest() as seen:
         found = redraw.settle(draw(n), S, y, draw=draw, gap=T, limit=2)
-    assert seen.numel <= 1024 * 2048 < n * n / 100 and found.rounds > 0
+    assert seen.most <= 1024 * 2048 < n * n / 100 and found.rounds > 0
 
 
 def test_redraws_that_are_used_up(monkeypatch):

@@ -8,6 +8,7 @@ import math
 
 import pytest
 import torch
+from test_sparse import instance
 
 from attnlib import patterns
 from attnlib.patterns import Columns, Lists, Rows, Step, Strided, Window, build
@@ -67,16 +68,6 @@ def made_of(pattern, device="cpu"):
     return tiles_of(pattern.steps[0], n, n, torch.float64, torch.device(device))
 
 
-def instance(n, batch=(2,), d=4, d_v=3, seed=0, dtype=torch.float64, device="cpu"):
-    g = torch.Generator().manual_seed(seed)
-    return [
-        torch.randn(*batch, n, s, generator=g, dtype=torch.float64)
-        .to(device, dtype)
-        .requires_grad_()
-        for s in (d, d, d_v)
-    ]
-
-
 @pytest.mark.parametrize("name", PATTERNS)
 def test_entries_are_masked_attention(name, device):
     n = 47
@@ -101,7 +92,7 @@ def test_entries_are_masked_attention(name, device):
 
 def test_the_control_reads_another_entry():
     n = 47
-    inputs, pattern = instance(n), PATTERNS["lists"](n)
+    inputs, pattern = instance(n, (2,)), PATTERNS["lists"](n)
     mask = pattern.mask()
     mask[3, int((~mask[3]).nonzero()[0])] = True
     assert (

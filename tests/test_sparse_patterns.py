@@ -13,6 +13,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_sparse import instance
+from test_sparse_entries import made_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnlib import patterns
@@ -31,17 +33,6 @@ from attnlib.sparse import _kernel, _tiles, masked_attention, sparse_attention
 from bench.floor import bare_calls
 
 EPS = 1e-12  # float64; the entries of these instances are of size one
-
-
-def instance(n, batch=(), d=4, d_v=3, seed=0, dtype=torch.float64, device="cpu"):
-    g = torch.Generator().manual_seed(seed)
-    sizes = (d, d, d_v)
-    return [
-        torch.randn(*batch, n, s, generator=g, dtype=torch.float64)
-        .to(device, dtype)
-        .requires_grad_()
-        for s in sizes
-    ]
 
 
 def dense(q, k, v, mask, scale=None):
@@ -462,11 +453,6 @@ def test_the_dense_form_makes_a_matrix_of_all_pairs():
         )
         >= 4096**2
     )
-
-
-def made_of(pattern):
-    n = pattern.n
-    return _tiles.tiles_of(pattern.steps[0], n, n, torch.float64, torch.device("cpu"))
 
 
 def by_views(tiles, side):
