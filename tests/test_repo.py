@@ -20,6 +20,7 @@ from pathlib import Path
 import address
 import env
 import pytest
+import release
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -603,29 +604,20 @@ def test_and_would_be_found_out(what, text):
 
 
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory):
-    """The sdist. It is built from a copy: building leaves files behind."""
-    folder = tmp_path_factory.mktemp("sdist")
-    unwanted = shutil.ignore_patterns(".*", "_build", "build", "*.egg-info")
-    shutil.copytree(ROOT, folder / "copy", ignore=unwanted)
-    build = "import setuptools.build_meta as b, sys; b.build_sdist(sys.argv[1])"
-    code, out, err = run(sys.executable, "-c", build, folder, cwd=folder / "copy")
-    assert code == 0, out + err
-    [archive] = folder.glob("*.tar.gz")
-    return archive
+def built(tmp_path_factory):
+    """A folder with the sdist, and the wheel that is made from it."""
+    folder = tmp_path_factory.mktemp("built")
+    release.distributions(ROOT, folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def installed(sdist, tmp_path_factory):
-    """A folder into which the wheel was installed; the wheel is made from the sdist."""
-    folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip"]
-    offline = ["--no-deps", "--no-index", "--no-build-isolation"]
-    code, out, err = run(*pip, "wheel", "-q", *offline, "-w", folder, sdist)
-    assert code == 0, out + err
-    [wheel] = folder.glob("*.whl")
-    target = folder / "installed"
-    code, out, err = run(*pip, "install", "-q", *offline, "--target", target, wheel)
+def installed(built, tmp_path_factory):
+    """A folder into which the wheel was installed."""
+    [wheel] = built.glob("*.whl")
+    target = tmp_path_factory.mktemp("installed")
+    offline = ["-q", "--no-deps", "--no-index", "--target", target]
+    code, out, err = run(sys.executable, "-m", "pip", "install", *offline, wheel)
     assert code == 0, out + err
     return target
 
@@ -647,7 +639,8 @@ def test_the_wheel_holds_the_library_whole_and_nothing_else(installed):
 
 
 @pytest.mark.wide
-def test_the_sdist_holds_the_library_and_no_part_of_the_tests(sdist):
+def test_the_sdist_holds_the_library_and_no_part_of_the_tests(built):
+    [sdist] = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = [entry.name for entry in archive if entry.isfile()]
     inside = [name.partition("/")[2] for name in names]
