@@ -589,17 +589,6 @@ def test_no_file_says(what):
     assert found == []
 
 
-@pytest.mark.parametrize(
-    ("what", "text"),
-    [
-        ("a path of one machine", "in " + "/work" + "/main"),
-        ("the host of a package registry", "https://" + "pypi." + "org/simple"),
-    ],
-)
-def test_and_would_be_found_out(what, text):
-    assert re.search(FOREIGN[what], text)
-
-
 # --- what a user installs (tests/versions.py does it with the lowest versions) ---
 
 

@@ -353,36 +353,6 @@ def test_what_is_no_object_of_a_theorem_is_refused_by_name(name):
     assert {line.split(":")[0] for line in found} >= set(free), "these are refused"
 
 
-def test_a_theorem_that_takes_anything_is_found():
-    def unasked(x, layers, n):
-        return at_most(0, 1)
-
-    def vague(x, layers, n):
-        raise ValueError("bad input")
-
-    given = {"x": torch.eye(2), "layers": [torch.eye(2)], "n": 3}
-    for function in (unasked, vague):
-        found = taken(function, given)
-        for words in ("x: integers", "layers: text", "n: negative", "n: None"):
-            assert any(line.startswith(words) for line in found)
-    assert any(line.startswith("x: fewer axes") for line in taken(vague, given))
-
-
-@pytest.mark.bad_input
-@pytest.mark.parametrize(
-    ("theorem", "given"),
-    [
-        (theorems.four_questions.right_side_falls, {"pairs": []}),
-        (theorems.four_questions.fates, {"toys": []}),
-        (theorems.patterns_and_conditions.checker, {"made": []}),
-    ],
-)
-def test_unasked_a_theorem_holds_of_nothing(theorem, given):
-    assert theorem.__wrapped__(**given).ok
-    with pytest.raises(ValueError, match="must hold at least one entry"):
-        theorem(**given)
-
-
 # --- where nothing is left to measure
 
 # Arguments that no tokens are, or of which an equal or empty one is a control; then
