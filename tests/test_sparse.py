@@ -421,10 +421,6 @@ REFUSED = {
         ),
         r"q must be \(\*batch, h, n, d\), got \(6, 4\)",
     ),
-    "a word as a switch": (
-        lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3), check="False"),
-        "check must be of type bool, got str",
-    ),
 }
 
 
