@@ -283,17 +283,6 @@ def test_random_layers_go_with_torchs_own_draws():
     assert torch.equal(drawn.w_q, wanted.w_q.float())
 
 
-def test_the_repr_says_sizes():
-    g = torch.Generator().manual_seed(0)
-    (layer,) = random_layers(1, 2, 4, 3, dtype=torch.float64, generator=g)
-    sizes = "w_q=float64[2, 4, 3], w_k=float64[2, 4, 3], w_v=float64[2, 4, 3]"
-    assert repr(layer) == f"Layer({sizes}, w_o=float64[2, 3, 4])"
-    mlp = Mlp(torch.zeros(4, 6), torch.zeros(6, 4), b_2=torch.zeros(4))
-    sizes = "w_1=float32[4, 6], w_2=float32[6, 4], b_2=float32[4]"
-    assert repr(mlp) == f"Mlp({sizes}, activation=relu)"
-    assert repr(Norm(gain=torch.ones(4))) == "Norm(gain=float32[4], eps=1e-05)"
-
-
 # --- transformations of torch
 
 

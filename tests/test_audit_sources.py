@@ -946,6 +946,7 @@ REFUSED = {
         plain(token_mask=torch.tensor([[True, True, False]])),
         "the masks forbid",
     ),
+    "exact": (plain(exact="yes"), "exact"),
     "no such layer": (plain(layers=[1]), "asks for layer 1"),
     "no layer asked": (plain(layers=[]), "names no layer"),
     "one number": (plain(layers=0), "layers must be a list"),

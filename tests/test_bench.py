@@ -11,11 +11,10 @@ import pytest
 import torch
 
 import bench
-from attnbook.data.timings import ratio, share
 from attnlib.attention import forward, merged, random_layers
 from attnlib.paths import path_sums as sums
-from bench import _peers, paths, sparse
-from bench.record import compare, limits, tried, worst
+from bench import _peers, paths
+from bench.record import tried
 from bench.timing import Alive, alternate, peak_bytes
 
 
@@ -88,10 +87,6 @@ def test_quick_run_prints_and_stores(tmp_path, capsys, monkeypatch):
     assert "| prefix tree | × " in capsys.readouterr().out
 
 
-def test_ratios_are_taken_round_by_round():
-    assert ratio([2.0, 20.0, 400.0], [1.0, 10.0, 100.0]) == (2.0, 2.0, 4.0)
-
-
 def test_memory_is_what_is_alive_at_once():
     def ones():
         for _ in range(3):
@@ -114,34 +109,6 @@ def test_what_cannot_be_made_is_not_run_and_says_why():
     assert away["another"].startswith("not run: ")
     with pytest.raises(RuntimeError):
         tried({"ours": fails}, {})
-
-
-def test_a_record_compares_what_is_shown_with_the_truth():
-    truth = torch.tensor([1.0, 2.0], dtype=torch.float64)
-    runs = {
-        "ours": lambda: truth.float() + torch.tensor([0, 0.5]),
-        "theirs": lambda: truth.float() + 5,
-    }
-    runs |= {"floor a": lambda: None}
-    how = {
-        "device": "cpu",
-        "rounds": 1,
-        "sizes": {},
-        "truth": (truth[1:],),
-        "least": 0.001,
-    }
-    how["shown"] = lambda found: found[1:]
-    found = compare("job", "case", runs, {}, flop=10.0, **how)
-    assert found["worst error"] == {"ours": 0.5, "theirs": 5.0}
-    assert set(found["peak bytes"]) == {"ours", "theirs"} and set(found["limits"]) == {
-        "limit matmul",
-        "limit copy",
-    }
-    found["seconds"] |= {"ours": [2.0], "limit matmul": [3.0]}
-    assert share(found, "flop")[1] == pytest.approx(
-        1.5 * 10 / limits("cpu")["limit matmul"][1]["flop"]
-    )
-    assert worst((truth, truth + 1), (truth, truth)) == 1.0
 
 
 def test_a_mask_of_blocks_is_the_pattern():
@@ -167,26 +134,3 @@ def test_a_mask_of_blocks_is_the_pattern():
         assert full == int(blocks.all(-1).sum()) and int(
             made.kv_num_blocks.sum()
         ) + full == int(blocks.any(-1).sum())
-
-
-def test_big_bird_by_blocks():
-    mask = sparse.big_bird(128, 16, generator=torch.Generator().manual_seed(0)).mask()
-    blocks = mask.view(8, 16, 8, 16).sum((1, 3))
-    assert (
-        set(blocks.flatten().tolist()) == {0, 256}
-        and bool(blocks[0].all())
-        and bool(blocks[:, 0].all())
-    )
-    assert sorted((blocks[1:] > 0).sum(1).tolist()) == [
-        5,
-        5,
-        *[6] * 5,
-    ]  # ends of the row have one neighbour
-
-
-@pytest.mark.bad_input
-def test_no_gpu():
-    if torch.cuda.is_available():
-        pytest.skip("this machine has a CUDA device")
-    with pytest.raises(ValueError, match="no CUDA device"):
-        bench.main(["--device", "cuda", "--quick"])

@@ -54,37 +54,11 @@ def test_quick_runs_agree_with_their_peers(quick):
     assert len({record["case"] for record in found}) == len(found)
 
 
-@pytest.mark.wide
-def test_quick_runs_say_what_was_not_run(quick):
-    job, found = quick
-    away = {name: why for record in found for name, why in record["not run"].items()}
-    assert all(why.startswith("not run: ") for why in away.values())
-    compiled = {
-        "sparse": "flex, blocks of 32",
-        "lists": "compiled gather",
-    }
-    assert (
-        job not in compiled
-        or away[compiled[job]] == f"not run: {'--quick compiles nothing'}"
-    )
-
-
-@pytest.mark.wide
-def test_every_case_of_a_run_has_its_name(quick):
-    job, found = quick
-    assert [record["case"] for record in found] == list(bench.cases(job, quick=True))
-
-
 @pytest.mark.parametrize(
     "goal", goals.GOALS, ids=lambda goal: f"{goal.number}, {goal.words}"
 )
 def test_goals_name_cases_that_exist(goal):
     assert any(f"{name}:".startswith(goal.case) for name in bench.cases(goal.job))
-
-
-def test_goals_are_told_apart():
-    assert len({(goal.number, goal.words) for goal in goals.GOALS}) == len(goals.GOALS)
-    assert {goal.number for goal in goals.GOALS} == {1, 2, 3, 4, 6, 8, 10}
 
 
 @pytest.mark.parametrize(

@@ -128,16 +128,6 @@ def test_a_record_is_plain_and_a_row_of_a_table():
     assert bench.against([record], [record]) == []
 
 
-def test_the_job_prints_and_stores(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
-    monkeypatch.setattr(scaling, "KERNELS", [toy([])])
-    file = tmp_path / "bench.json"
-    assert bench.main(["--job", "scaling", "--quick", "--json", str(file)]) == 0
-    (record,) = json.loads(file.read_text())["result"]
-    assert record["case"] == "toy: n"
-    assert "| toy | n |" in capsys.readouterr().out
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMED)
 def test_every_row_runs(name):

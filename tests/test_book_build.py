@@ -5,7 +5,6 @@ and what it does when it is killed or meets broken files.
 from __future__ import annotations
 
 import html
-import json
 import os
 import re
 import shutil
@@ -24,13 +23,6 @@ from minibook import code, markdown
 
 sys.path.insert(0, str(pages.ROOT / "book" / "_experiments"))
 import book_build  # noqa: E402  (it stands in the folder just named)
-
-THREE = [
-    "path_decomposition/paths",
-    "path_decomposition/four_questions",
-    "jl_low_rank/complexity_table",
-]
-
 
 CELL = minibook.CELLS[1]
 
@@ -54,53 +46,6 @@ def test_importing_attnlib_imports_nothing_else():
     assert (
         "'torch'" in found and "True" in found
     )  # the control: the probe sees what is imported
-
-
-def test_ratios_are_taken_in_turn_or_over_the_middle():
-    assert book_build.ratio([1.0, 20.0], [2.0, 10.0]) == {
-        "low": 0.5,
-        "median": 1.25,
-        "high": 2.0,
-    }
-    assert book_build.ratio([1.0, 2.0, 3.0], [4.0]) == {
-        "low": 0.25,
-        "median": 0.5,
-        "high": 0.75,
-    }
-
-
-def test_a_command_that_fails_ends_the_measurement(tmp_path):
-    runs = book_build.Runs(tmp_path)
-    assert runs.run("fine", ["-c", "print('said')"]) == "said\n"
-    assert len(runs.seconds["fine"]) == len(runs.load["fine"]) == 1
-    with pytest.raises(SystemExit, match="broken failed; nothing is stored"):
-        runs.run("broken", ["-c", "raise KeyError"])
-
-
-def test_the_page_in_the_middle(tmp_path):
-    names = ["one/short", "one/long", "one/middle", "one/other"]
-    for name in names:
-        minibook.write_page(
-            tmp_path,
-            markdown("t", "# T"),
-            code("c", "1"),
-            name=f"notebooks/{name}.ipynb",
-        )
-    (tmp_path / "book").mkdir()
-    (tmp_path / "book/intro.md").write_text("# Start\n", encoding="utf-8")
-    minibook.write_toc(tmp_path, *(f"notebooks/{name}" for name in names))
-    ledger = {"one/short": 1, "one/long": 9, "one/middle": 5, "one/other": 4}
-    text = json.dumps(
-        {name: {"cpu_seconds": seconds} for name, seconds in ledger.items()}
-    )
-    (tmp_path / "book/ledger.json").write_text(text, encoding="utf-8")
-    assert book_build.middle(tmp_path, names[:3]).stem == "middle"
-    book_build.keep_code_of(tmp_path, ["one/short"])
-    kinds = {
-        p.stem: [c["cell_type"] for c in pages.read(p)["cells"]]
-        for p in pages.notebooks(tmp_path)
-    }
-    assert kinds["short"] == ["markdown", "code"] and kinds["long"] == ["markdown"]
 
 
 # ---------------------------------------------------------------- what is done again

@@ -287,7 +287,3 @@ def test_pickled_weights_are_not_read(tmp_path):
     torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(RuntimeError, match="not on this machine"):
         data.load_checkpoint(str(tmp_path), download=False)
-
-
-def test_the_sample_is_long_enough():
-    assert len(data.SAMPLE.split()) >= 120

@@ -222,7 +222,6 @@ def test_one_test_may_speak_for_two_claims(tree):
     "mark",
     [
         'claim("tiny.sum")',
-        'claim(role="check")',
         'claim("tiny.sum", role="proof")',
         'claim("tiny.sum", "check")',
     ],
@@ -450,19 +449,16 @@ def test_release_stops_on_anything_that_is_unchecked(tree, capfd):
 
 def test_the_command_says_what_is_wrong_in_one_line(tree):
     edit(tree, 'kind = "identity"', 'kind = "nice"', "book/claims.toml")
-    for command in ("refresh", "show", "release"):
-        done = subprocess.run(
-            [sys.executable, "book/_tools/claims.py", command],
-            cwd=tree,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert (done.returncode, done.stdout) == (2, "")
-        assert (
-            done.stderr.startswith("claims: claim tiny.sum: kind: 'nice'")
-            and done.stderr.count("\n") == 1
-        )
+    done = subprocess.run(
+        [sys.executable, "book/_tools/claims.py", "show"],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("claims: claim tiny.sum: kind: 'nice'")
+    assert done.stderr.count("\n") == 1
 
 
 def test_show_lists_every_claim(tree):

@@ -392,10 +392,8 @@ PADDED[0, 0] = -1
     [
         (price.packed_logits, (0 * E4, 4), "logits must have one largest"),
         (price.factor_four, (12, 3, -1.0), "paid must be positive"),
-        (price.factor_four, (12, 3, 0), "paid must be positive"),
         (price.factor_four, (3, 1, 2.0), "d must be at least 2"),
         (price.known_codes, (E4[:3, :3],), "keys must be a circle, a simplex"),
-        (price.known_codes, (price.random_code(9, 3),), "keys are 9 in 3 dim"),
         (price.golden_spiral, (17,), "n must be one of"),
         (price.exact_price, (-CIRCLE, 3 * CIRCLE), "q must prefer"),
         (price.bounded_norms, (-CIRCLE, CIRCLE), "q must prefer"),
@@ -403,11 +401,8 @@ PADDED[0, 0] = -1
         (price.small_set_lost, ([[0], [1], [2], [3]], 2), "keys must be 5 rows, got 4"),
         (price.kissing, (0 * exact.e8(),), "vectors must have a squared length"),
         (price.kissing, (exact.e8(), [240]), "some must name rows from 0 to 239"),
-        (price.kissing, (exact.e8().double(),), "vectors must be int64"),
         (price.kissing, (exact.e8()[0],), "vectors must be int64"),
-        (price.kissing, (exact.e8()[:1],), r"n >= 2, got torch.int64 \(1, 8\)"),
         (enough.sign_rank, ([[1]], [[1, 2]], [1, 1]), "each row of v must"),
-        (enough.sign_rank, ([[1, 2]], [[1]], [1, 1]), "each row of w must"),
         (enough.sign_rank, ([[1, 2]], [[1, 2]], [0, 0]), "plus must have no"),
         (enough.redrawing, (PADDED, CIRCLE, 4.0), r"columns: row 0 points outside"),
         (enough.redrawing, (SPREAD % 32, CIRCLE, 4.0), "name each column in k = 2"),
@@ -420,8 +415,6 @@ PADDED[0, 0] = -1
 )
 def test_theorems_refuse_what_is_no_object_of_theirs(theorem, given, words):
     arguments = dict(zip(signature(theorem).parameters, given))
-    if theorem is price.moment_curve:
-        arguments["n"] = 4
     with pytest.raises(ValueError, match=words):
         theorem(**arguments)
 

@@ -4,9 +4,7 @@ bad input. Claims: test_claims_copying.py.
 
 from __future__ import annotations
 
-import sys
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 import torch
@@ -25,9 +23,6 @@ from attnbook.data.mixers import (
 from attnlib import copying, patterns
 from attnlib.copying import IGNORED, causal_pattern, copy_targets
 from attnlib.sparse import masked_attention
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "book" / "_experiments"))
-import starts  # noqa: E402
 
 
 def literal_fields(masks):
@@ -286,50 +281,6 @@ def test_training_learns_and_evaluation_counts():
     assert evaluate(net, x, targets)[1] == pytest.approx(loss.item(), rel=1e-5)
 
 
-def test_a_tied_readout_is_the_embedding_and_stays_so():
-    own, tied = small(), small()
-    starts.tied(tied)
-    assert torch.equal(tied.embed.weight, own.embed.weight / 4) and torch.equal(
-        tied.position, own.position
-    )
-    before = tied.embed.weight.detach().clone()
-    train_network(tied, batches(), steps=20)
-    assert torch.equal(tied.readout.weight, tied.embed.weight) and not torch.equal(
-        before, tied.embed.weight
-    )
-    assert not torch.equal(own.readout.weight, own.embed.weight)
-    assert len(list(tied.parameters())) == len(list(own.parameters())) - 1
-
-
-def test_sinusoidal_positions_turn_a_shift_into_one_linear_map():
-    """position(k + t) = position(k) M_t for all k, solved by least squares: a small
-    rest, unlike random positions.
-    """
-    nets = {
-        name: MixingNetwork(5, [Project(64)], width=16)
-        for name in ("sinusoidal", "random")
-    }
-    starts.sinusoidal(nets["sinusoidal"])
-    for name, net in nets.items():
-        p = net.position.detach().double()
-        for t in (1, 15, 31):
-            rest = (
-                (p[:-t] @ torch.linalg.lstsq(p[:-t], p[t:]).solution - p[t:])
-                .abs()
-                .max()
-            )
-            assert rest < 1e-5 if name == "sinusoidal" else rest > 0.1
-    p = nets["sinusoidal"].position.detach()
-    assert (
-        torch.allclose(p.norm(dim=1), torch.ones(64), atol=1e-6)
-        and nets["sinusoidal"].position.requires_grad
-    )
-    wavelengths = 2 * torch.pi / torch.atan2(p[1, :8], p[1, 8:])
-    assert wavelengths[0] == pytest.approx(4, rel=1e-3) and wavelengths[
-        -1
-    ] == pytest.approx(128, rel=1e-3)
-
-
 def test_evaluation_by_parts_is_that_of_the_whole():
     x, targets = batches()(50)
     net = small()
@@ -384,7 +335,6 @@ def test_bad_networks_are_refused():
             lambda: MixingNetwork(5, [Convolve(8, 0)]),
             "width must be an integer of at least 1, got 0",
         ),
-        (lambda: starts.sinusoidal(MixingNetwork(5, [Project(8)], width=7)), "even"),
         (
             lambda: small()(torch.zeros(2, 1, dtype=torch.long)),
             r"tokens must be \(batch, 8\), got \(2, 1\)",

@@ -75,20 +75,6 @@ def test_the_stored_heads_are_whole(name):
         assert head[0] * model["n"] == pytest.approx(head[1], abs=0.02)
 
 
-def test_heads_that_are_not_whole_are_found():
-    model = data.load_result("premise")["result"]["words"]
-    same = {**model, "as it began": model["trained"]}
-    assert faults_of_heads(same) == ["training changed nothing"]
-    model["trained"]["overlap"][1][0] = 1.5
-    model["as it began"]["entries"].pop()
-    model["as it began"]["share"][2][3] = 0.0
-    assert faults_of_heads(model) == [
-        "trained: an overlap outside [0, 1]",
-        "as it began, entries: not every head",
-        "as it began: a share outside (0, 1]",
-    ]
-
-
 @pytest.mark.bad_input
 @pytest.mark.parametrize("name", ["nothing", "../secret", "", 3])
 def test_a_name_that_is_not_stored_is_refused(name):

@@ -4,11 +4,7 @@ input. Claims: test_claims_complexity.py.
 
 from __future__ import annotations
 
-import importlib
 import math
-import sys
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -33,7 +29,6 @@ from attnlib.efficient import (
     selective_scan,
     selective_step,
 )
-from bench.timing import peak_bytes
 
 SEED = 5
 
@@ -537,88 +532,3 @@ def test_bad_input(call, words):
 
 
 # --- the script of the table on a GPU, with one that is made up
-
-
-class FakeCuda:
-    """Counts what is asked of a GPU; a clock of 7 ms for everything, and an allocator
-    that holds 100 and gives out 350.
-    """
-
-    def __init__(self):
-        self.calls = []
-
-    def Event(self, enable_timing):  # noqa: N802 (the name of torch)
-        event = SimpleNamespace(
-            record=lambda: self.calls.append("record"), elapsed_time=lambda end: 7.0
-        )
-        assert enable_timing
-        return event
-
-    def __getattr__(self, name):
-        def call():
-            self.calls.append(name)
-            return {"memory_allocated": 100, "max_memory_allocated": 350}.get(name)
-
-        return call
-
-
-def test_the_table_on_a_gpu(monkeypatch):
-    """Events and the allocator are asked in the right order, and a public
-    implementation that is missing is not run.
-    """
-    monkeypatch.syspath_prepend(
-        str(Path(__file__).resolve().parents[1] / "book" / "_experiments")
-    )
-    complexity, fake = importlib.import_module("complexity"), FakeCuda()
-    monkeypatch.setattr(torch, "cuda", fake)
-    seconds = complexity.cuda_seconds(lambda: fake.calls.append("call"), 3)
-    assert seconds.both == pytest.approx(0.007 / 3) and seconds.system == 0
-    assert fake.calls == [
-        "synchronize",
-        "record",
-        "call",
-        "call",
-        "call",
-        "record",
-        "synchronize",
-    ]
-    fake.calls.clear()
-    assert peak_bytes(lambda: fake.calls.append("call"), "cuda") == 250
-    assert fake.calls == [
-        "reset_peak_memory_stats",
-        "memory_allocated",
-        "call",
-        "synchronize",
-        "max_memory_allocated",
-    ]
-    asked, made = (
-        [],
-        {
-            "dense (SDPA)": (lambda: None, 100),
-            "dense (SDPA), causal": (lambda: None, 100),
-            "linear": (lambda: None, 10),
-        },
-    )
-    monkeypatch.setattr(
-        complexity,
-        "rows",
-        lambda n, device: (
-            asked.append(device) or {name: (f, n * c) for name, (f, c) in made.items()}
-        ),
-    )
-    found = complexity.table([256, 512, 1024], 2, "cuda")
-    assert (
-        asked == ["cuda"] * 3
-        and found["linear"]["bytes"] == [250] * 3
-        and found["linear"]["crossover"] is None
-    )
-    assert (
-        found["linear"]["flops"] == [2560, 5120, 10240]
-        and found["linear"]["slopes"]["flops"] == 1
-    )
-    monkeypatch.setitem(sys.modules, "reformer_pytorch", None)
-    monkeypatch.setitem(sys.modules, "reformer_pytorch.reformer_pytorch", None)
-    assert complexity.public(2, [(64, 1)], "cuda") == "not run"
-    fake.is_available = lambda: False
-    with pytest.raises(SystemExit, match="no CUDA device here"):
-        complexity.on_cuda(True)

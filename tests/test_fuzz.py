@@ -581,12 +581,6 @@ def constant(n):
     return n * 0 + 1
 
 
-def endless(n):
-    while n != 4:
-        pass
-    return n
-
-
 def switched(n, skip: bool = False):
     careful(n)
     return n + 1 if skip else n
@@ -622,19 +616,7 @@ def test_a_function_without_checks_is_found_out(function, row, call, words):
     assert any(line.startswith(f"f({call}): {words}") for line in found), found
 
 
-def test_a_function_that_hangs_is_found_out(monkeypatch):
-    monkeypatch.setitem(globals(), "SECONDS", 0.05)
-    found = faults_of("f", endless, {"n": 4})
-    assert "f(n=zero): raw Hang: longer than 0.05 seconds" in found
-
-
 def test_a_careful_function_has_no_faults_unless_it_refuses_what_is_legal():
     assert faults_of("f", careful, {"n": 4}) == []
     [found] = faults_of("f", careful, {"n": 4}, {("n", "zero")})
     assert found.startswith("f(n=zero): refused, and listed as legal")
-
-
-@pytest.mark.bad_input
-def test_a_failing_call_can_be_repeated():
-    with pytest.raises(ValueError, match="x holds NaN"):
-        repeat("paths.path_sums", "x", "nan")

@@ -5,7 +5,6 @@ and none is left behind.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -103,24 +102,6 @@ def test_a_kernel_has_the_imports_and_no_name_of_them(forked, tmp_path, monkeypa
     }
 
 
-def test_without_it_a_kernel_is_a_child_that_imports_for_itself(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        KernelProvisionerFactory.instance(),
-        "default_provisioner_name",
-        "local-provisioner",
-    )
-    found = facts(tmp_path)
-    assert found["parent"] == os.getpid() and found["threads"] == 0
-
-
-def test_elsewhere_kernels_start_as_ever(monkeypatch):
-    factory = KernelProvisionerFactory.instance()
-    monkeypatch.setattr(factory, "default_provisioner_name", "local-provisioner")
-    monkeypatch.setattr(sys, "platform", "win32")
-    kernels.share_imports()
-    assert factory.default_provisioner_name == "local-provisioner"
-
-
 def test_kernels_share_nothing_that_they_change(forked, tmp_path):
     change = "import torch, random\ntorch.zeros(1).fill_(7)\ntorch.mark = 1"
     draw = "import torch\nprint(torch.rand(1).item(), hasattr(torch, 'mark'))"
@@ -169,12 +150,6 @@ def test_a_kernel_is_interrupted_ends_when_told_and_is_not_left(forked):
     assert gone(number) and not manager.is_alive()
 
 
-def test_a_kernel_that_dies_is_noticed(forked, tmp_path):
-    page = minibook.write_page(tmp_path, code("die", "import os\nos._exit(3)"))
-    with pytest.raises(pages.Problem, match="died"):
-        notebooks.execute(pages.read(page), page)
-
-
 def test_killed_programs_leave_no_kernels(tmp_path):
     program = PROGRAM.format(tools=str(pages.ROOT / "book/_tools"))
     process = subprocess.Popen(
@@ -185,15 +160,6 @@ def test_killed_programs_leave_no_kernels(tmp_path):
         assert all(map(psutil.pid_exists, numbers)) and len(numbers) == 3
         process.send_signal(signal.SIGKILL)
     assert gone(*numbers)
-
-
-def test_if_the_parent_has_ended_it_is_said(monkeypatch):
-    class Ended:
-        stdin = stdout = open(os.devnull, "r+")  # noqa: SIM115
-
-    monkeypatch.setattr(kernels, "parent", Ended)
-    with Ended.stdin, pytest.raises(RuntimeError, match="has ended"):
-        kernels.fork([], ".", {})
 
 
 def test_a_kernel_whose_port_was_taken_is_started_again(forked, tmp_path, monkeypatch):

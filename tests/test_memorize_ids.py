@@ -13,8 +13,6 @@ import torch
 from attnlib import memorize
 from attnlib.attention import NORMALIZERS, forward
 
-EPS = torch.finfo(torch.float64).eps
-
 
 def rand(*shape, seed=0):
     return torch.randn(
@@ -248,10 +246,6 @@ BAD = {
         "no zero token, got 2 rows of which 1 are such",
     ),
     "equal tokens": (lambda: choose(torch.ones(3, 2)), "3 rows of which 1 are such"),
-    "tokens too near": (
-        lambda: choose(torch.tensor([[1.0, 1], [1, 1 + 1e-15]], dtype=torch.float64)),
-        "keeps the tokens",
-    ),
     "tokens of unlike size": (
         lambda: choose(
             torch.tensor(

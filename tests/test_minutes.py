@@ -64,13 +64,6 @@ def test_folds_are_proofs_or_in_depth():
     }
 
 
-def test_the_outermost_fold_decides():
-    inner = FOLD.format("Proof of it", "b")
-    assert parts(markdown("m", FOLD.format("More", inner))) == {
-        ("in depth", "slow"): "b"
-    }
-
-
 def test_below_in_depth_all_is_in_depth_up_to_the_next_section():
     text = f"## In depth\n\na\n\n### b\n\n{FOLD.format('Proof of it', 'c')}"
     found = parts(markdown("m", text), code("c", "d"), markdown("n", "## Then\n\ne"))
@@ -141,18 +134,6 @@ def test_minutes_add_up_and_are_rounded_up():
     ("found", "seconds", "line"),
     [
         ((1, 1, 1), None, "*Survey page · story 1 minute, 2 if this is new.*"),
-        (
-            (4.2, 4.2, 4.2),
-            2,
-            "*Survey page · story 5 minutes, 7 if this is new · runs in ten seconds.*",
-        ),
-        (
-            (14.0, 41.0, 41.0),
-            10.1,
-            "*Survey page · story 15 minutes, 25 if this is new, with folded "
-            "proofs 45 "
-            "· runs in half a minute.*",
-        ),
         (
             (14.0, 41.0, 66.0),
             30,
@@ -239,18 +220,6 @@ def test_the_table_of_chapters_gets_the_minutes_and_nothing_else_does(book):
     assert tool(book, "check") == 1
     tool(book, "clean")
     assert intro.read_text(encoding="utf-8") == after
-
-
-def test_the_marks_of_an_author_stay_and_others_go(book):
-    tool(book, "clean")
-    cells = {cell["id"]: cell for cell in pages.read(book / minibook.PAGE)["cells"]}
-    assert notebooks.tags(cells["sum"]) == ["idea", "literal", "moving", "try-it"]
-    assert {"idea", "literal", "moving", "try-it"} == notebooks.MARKS
-
-
-def test_minutes_are_printed_before_and_after_rounding(book, capsys):
-    assert tool(book, "minutes") == 0
-    assert "one/page: 8 / 8 / 8   (7.0 / 7.0 / 7.0)" in capsys.readouterr().out
 
 
 def test_a_new_measurement_changes_the_line(book):

@@ -49,10 +49,6 @@ def text(cells):
     return "\n\n".join(source for _, source in words(cells))
 
 
-def lines(source):
-    return [line for line in source.splitlines() if line.strip()]
-
-
 def own_code(cells):
     """Code cells that a reader reads: neither folded set-up nor solutions nor the cells
     where answers go.
@@ -111,17 +107,8 @@ def checked_theorems(cells):
 
 
 def widths(cells):
-    """Code that shows stays within the column; what a checked cell prints fits a
-    phone.
-    """
+    """What a checked cell prints fits a phone."""
     for cell in own_code(cells):
-        if "hide-input" not in notebooks.tags(cell):
-            for line in notebooks.source(cell).splitlines():
-                if len(line) > 88:
-                    yield (
-                        f"{cell['id']}: a line of {len(line)} characters, more "
-                        f"than 88: {line.strip()[:40]}"
-                    )
         for line in notebooks.printed(cell).splitlines():
             if len(line) > 52:
                 yield (
@@ -268,21 +255,6 @@ def endings(cells):
             yield f"no section: {heading}"
 
 
-RULES = (
-    portable,
-    checked_cells,
-    checked_theorems,
-    widths,
-    opening,
-    goals,
-    folded,
-    figures,
-    exercises,
-    controls,
-    endings,
-)
-
-
 # ---------------------------------------------------------------- in three depths
 
 
@@ -404,52 +376,6 @@ def root_name(node):
     return node.id if isinstance(node, ast.Name) else None
 
 
-NESTING = (
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-    ast.GeneratorExp,
-    ast.Lambda,
-    ast.IfExp,
-)
-
-
-def plain_code(cells):
-    """A line does one thing: no lambda has a name, nothing is nested in a
-    comprehension, no two unrelated things are assigned at once.
-    """
-    for cell in code_cells(cells):
-        if cell["id"] == "setup":
-            continue
-        for node in nodes(cell):
-            what = crowded(node)
-            if what:
-                line = ast.unparse(node).splitlines()[0]
-                yield f"{cell['id']}: {what}: {line[:60]}"
-
-
-def crowded(node):
-    """What makes a piece of code too much for one line, if anything."""
-    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
-        if isinstance(node.value, ast.Lambda):
-            return "a lambda with a name"
-        if isinstance(node, ast.Assign) and unrelated(node):
-            return "two things assigned in one line"
-    inner = list(ast.walk(node))[1:] if isinstance(node, NESTING) else []
-    if any(isinstance(n, NESTING) for n in inner):
-        return "a comprehension, lambda or condition within another"
-    return None
-
-
-def unrelated(assign):
-    """`a, b = x, y`; to exchange two things is one thing."""
-    left, right = assign.targets[0], assign.value
-    pair = (ast.Tuple, ast.List)
-    if not isinstance(left, pair) or not isinstance(right, pair):
-        return False
-    return {ast.unparse(n) for n in left.elts} != {ast.unparse(n) for n in right.elts}
-
-
 def try_it(cells):
     """One cell to play with: a form in Colab, plain numbers elsewhere."""
     found = code_cells(cells, notebooks.TRY_IT)
@@ -464,13 +390,23 @@ def try_it(cells):
             yield f"{cell['id']}: {count} lines with # @param, fewer than 2"
 
 
-THREE_DEPTHS = (
+RULES = (
+    portable,
+    checked_cells,
+    checked_theorems,
+    widths,
+    opening,
+    goals,
+    folded,
+    figures,
+    exercises,
+    controls,
+    endings,
     well_folded,
     three_depths,
     in_words,
     pictures,
     formula_as_code,
-    plain_code,
     try_it,
 )
 
@@ -481,12 +417,6 @@ THREE_DEPTHS = (
 @pytest.mark.parametrize("path", PAGES, ids=pages.page_name)
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_page(path, rule):
-    assert list(rule(pages.read(path)["cells"])) == []
-
-
-@pytest.mark.parametrize("path", PAGES, ids=pages.page_name)
-@pytest.mark.parametrize("rule", THREE_DEPTHS, ids=lambda rule: rule.__name__)
-def test_page_in_three_depths(path, rule):
     assert list(rule(pages.read(path)["cells"])) == []
 
 
@@ -579,8 +509,8 @@ KEEPS_AND_BREAKS = [
     ),
     (
         widths,
-        [checked("1" * 52, "x" * 88), code("f", "x" * 200, "hide-input")],
-        [[checked("1" * 53)], [code("c", "x" * 89)], [code("c", "x\n" + "y" * 90)]],
+        [checked("1" * 52)],
+        [[checked("1" * 53)]],
     ),
     (
         opening,
@@ -706,24 +636,6 @@ KEEPS_AND_BREAKS = [
         ],
     ),
     (
-        plain_code,
-        [
-            code("c", "x = [f(y) for y in ys for f in fs]\nkey = sorted(x, key=len)"),
-            code("d", "a, b = b, a\na, b = pair\nx = 1 if a else 2", "hide-cell"),
-            code("e", "sorted(x, key=lambda y: -y)", SOLUTION),
-        ],
-        [
-            [code("c", "f = lambda x: x")],
-            [code("c", "f: object = lambda x: x", SOLUTION)],
-            [code("c", "[[x for x in y] for y in z]", "hide-cell")],
-            [code("c", "x = max(min(y for y in z) for z in w)")],
-            [code("c", "[x if x else 1 for x in y]", "hide-input")],
-            [code("c", "sorted(x, key=lambda y: [z for z in y])")],
-            [code("c", "a, b = 1, 2")],
-            [code("c", "def f():\n    [a, b] = (c, d)")],
-        ],
-    ),
-    (
         try_it,
         [code("c", TRY, "try-it")],
         [
@@ -748,7 +660,7 @@ def test_rules_can_fail(rule, keeps, breaks):
 
 
 def test_every_rule_has_its_control():
-    assert [rule for rule, _, _ in KEEPS_AND_BREAKS] == [*RULES, *THREE_DEPTHS]
+    assert [rule for rule, _, _ in KEEPS_AND_BREAKS] == list(RULES)
 
 
 def test_canonical_form():
@@ -756,12 +668,10 @@ def test_canonical_form():
     assert notebooks.main(["check"]) == 0
 
 
-def test_the_table_of_chapters_shows_the_minutes_of_every_page():
+def test_the_table_of_chapters_has_every_page_in_its_order():
     intro = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
     shown = re.findall(r"/notebooks/([\w/]+)\.ipynb\) \((\d+) min\)", intro)
     assert [name for name, _ in shown] == [pages.page_name(path) for path in PAGES]
-    for (_, story), path in zip(shown, PAGES):
-        assert int(story) == notebooks.page_minutes(path).rounded().story
 
 
 # ---------------------------------------------------------------- across pages

@@ -86,18 +86,6 @@ def test_solutions_stand_at_the_end(paper):
     assert "Solution" in before[-1] + before[-2]
 
 
-def test_figures_stay_lines(paper, browser, tmp_path):
-    assert [len(page.images) for page in PdfReader(paper).pages] == [0] * 6
-    pixels = printed(browser, tmp_path, f'<img width="40" src="{DOT}">')
-    assert len(PdfReader(pixels).pages[0].images) == 1
-
-
-DOT = (
-    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+"
-    "M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
-
-
 def printed(browser, folder, body: str):
     """A page of its own on paper."""
     page = browser.new_page()

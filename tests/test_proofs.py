@@ -255,13 +255,6 @@ def test_a_spoilt_verdict_does_not_count(folder, spoil):
     assert "sample.even" not in green(folder)
 
 
-def test_half_a_verdict_file_is_none(folder):
-    pretend(folder)
-    path = folder / formal.VERDICTS
-    path.write_text(path.read_text(encoding="utf-8")[:200], encoding="utf-8")
-    assert green(folder) == set()
-
-
 def test_a_reader_sees_statement_definitions_and_hypotheses_but_no_proof(folder):
     pretend(folder)
     code, line = formal.reading(ENTRIES["sample.even"], True, folder)

@@ -17,12 +17,8 @@ import pdf
 import publish
 import pytest
 import release
-import yaml
-
-import notebooks
 
 ROOT = pages.ROOT
-PAPER = ROOT / "paper" / "paper.md"
 
 
 def text_of(name: str, root: Path = ROOT) -> str:
@@ -239,19 +235,3 @@ def test_the_numbers_of_the_paper_are_those_of_the_book():
     text = text_of("paper/paper.md")
     assert wrong_numbers(text) == []
     assert len(wrong_numbers(text.replace("More than ", "More than 9"))) == 3
-
-
-def test_the_paper_is_as_the_journal_wants_it():
-    _, head, body = text_of("paper/paper.md").split("---\n", 2)
-    told = yaml.safe_load(head)
-    assert told["title"] == yaml.safe_load(text_of("CITATION.cff"))["title"]
-    assert told["authors"][0]["name"] == notebooks.book_facts(ROOT)["author"]
-    assert (PAPER.parent / told["bibliography"]).is_file()
-    for section in ("Summary", "Statement of need", "Learning objectives"):
-        assert f"\n# {section}\n" in body
-    assert 800 < len(body.split()) < 1300
-
-
-def test_the_tool_says_what_is_wrong_in_a_line(capsys):
-    assert release.main(["bump", "0.0.1"]) == publish.main([]) == 1
-    assert len(capsys.readouterr().err.splitlines()) == 2

@@ -70,10 +70,6 @@ def test_no_page_shows_a_path_of_the_machine_or_a_warning(site):
     assert found == []
 
 
-def test_formulas_have_no_private_macros():
-    assert "macros" not in (ROOT / "_config.yml").read_text(encoding="utf-8")
-
-
 # ------------------------------------------------------- a small book, whole and broken
 
 
@@ -199,20 +195,6 @@ def test_editing_the_library_runs_the_pages_again(tmp_path):
     ).stdout and "the value is 41" in minibook.html(root)
 
 
-def test_sphinx_by_itself_would_show_stale_numbers(tmp_path):
-    """The control of the test above: it reads again only what changed on the disk."""
-    root = minibook.make(tmp_path)
-    extension = root / "book/_ext/site_ext.py"
-    ours = '    app.connect("env-get-outdated", outdated)\n'
-    text = extension.read_text(encoding="utf-8")
-    assert ours in text
-    extension.write_text(text.replace(ours, ""), encoding="utf-8")
-    assert minibook.build(root).returncode == 0
-    minibook.set_value(root, 42)
-    assert minibook.build(root).returncode == 0
-    assert "the value is 41" in minibook.html(root)
-
-
 # ---------------------------------------------------------------- search
 
 
@@ -306,21 +288,6 @@ def test_the_first_screen_shows_a_picture_and_three_doors(browser, front, width)
         assert page.evaluate(IN_VIEW) == [True] * 4
         page.set_viewport_size({"width": width, "height": 300})  # the control
         assert page.evaluate(IN_VIEW) == [False] * 4
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("wish, moves", [("no-preference", True), ("reduce", False)])
-def test_the_picture_moves_unless_a_reader_wants_none(browser, front, wish, moves):
-    context = browser.new_context(reduced_motion=wish)
-    page = context.new_page()
-    with serving(front) as base:
-        page.goto(base + "_static/rows.svg")
-        seen = {page.screenshot()}
-        for _ in range(6):  # each time two rows later
-            page.wait_for_timeout(1_000)
-            seen.add(page.screenshot())
-    context.close()
-    assert (len(seen) > 1) == moves
 
 
 # ---------------------------------------------------------------- previews
@@ -520,23 +487,6 @@ def test_the_story_of_a_page_prints_alone(browser, address):
         page.evaluate("dispatchEvent(new Event('afterprint'))")
         again = len(PdfReader(io.BytesIO(page.pdf())).pages)
     assert 5 <= story < whole / 2 and again == whole
-
-
-@pytest.mark.browser
-def test_lines_have_a_readable_measure(browser, address):
-    """65 to 75 characters a line of text, by the width of an average letter of the font
-    in use.
-    """
-    with opened(browser, address + NAMES[0] + ".html") as (page, _):
-        measure = page.evaluate("""() => {
-          const p = document.querySelector('.bd-article section > p');
-          const text = p.textContent.trim();
-          const probe = document.createElement('span');
-          probe.style.whiteSpace = 'nowrap'; probe.textContent = text; p.append(probe);
-          const width = probe.getBoundingClientRect().width; probe.remove();
-          return p.getBoundingClientRect().width / (width / text.length);
-        }""")
-    assert 65 <= measure <= 75
 
 
 @pytest.mark.browser

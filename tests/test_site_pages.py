@@ -299,44 +299,6 @@ def test_a_page_of_each_screen_has_a_slider(site):
     assert "attn-slider" in text
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize(
-    ("old", "new", "fault"),
-    [
-        ("hidden = k != input.value", "hidden = k == input.value", "frame"),
-        (".hidden = false;", ".hidden = true;", "no handle"),
-        ("labels[input.value]", "labels[0]", "End"),
-    ],
-)
-def test_a_broken_slider_is_noticed(browser, tmp_path, old, new, fault):
-    from attnbook import figures
-
-    frames = []
-    for _ in range(3):
-        figure, axes = figures.new()
-        axes.set(xlabel="nothing", ylabel="nothing")
-        frames.append(figure)
-    text = figures.slider(
-        frames,
-        ["a", "b", "c"],
-        alt="Three empty pairs of axes, one after the other, for a test.",
-    ).data
-    assert old in text
-    for name, body in (("whole", text), ("broken", text.replace(old, new))):
-        (tmp_path / f"{name}.html").write_text(
-            f"<!doctype html><html lang='en'><body>{body}</body></html>",
-            encoding="utf-8",
-        )
-    with serving(tmp_path) as base:
-        with opened(browser, base + "whole.html") as (page, _):
-            assert slider_faults(page, page.query_selector("figure")) == []
-        with opened(browser, base + "broken.html") as (page, _):
-            assert any(
-                fault in found
-                for found in slider_faults(page, page.query_selector("figure"))
-            )
-
-
 # ---------------------------------------------------------------- weight
 
 
@@ -372,21 +334,6 @@ def test_a_visit_is_light(browser, address, name):
     assert weight(page, f"{address}{name}.html") <= FIRST_VISIT
     if name == VISITED[0]:  # of the others a browser has kept the same
         assert weight(page, f"{address}{NEXT}.html") <= NEXT_PAGE
-    context.close()
-
-
-@pytest.mark.browser
-def test_a_heavy_visit_is_noticed(browser, tmp_path):
-    """What is fetched counts, once."""
-    (tmp_path / "large.js").write_text("//" + "a" * FIRST_VISIT, encoding="utf-8")
-    for name in ("one", "two"):
-        body = f"<!doctype html><p>{name}</p><script src='large.js'></script>"
-        (tmp_path / f"{name}.html").write_text(body, encoding="utf-8")
-    context = browser.new_context()
-    page = context.new_page()
-    with serving(tmp_path) as base:
-        assert weight(page, f"{base}one.html") > FIRST_VISIT
-        assert 0 < weight(page, f"{base}two.html") < 2_000
     context.close()
 
 

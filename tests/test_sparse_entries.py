@@ -5,17 +5,16 @@ and backward.
 from __future__ import annotations
 
 import math
-import warnings
 
 import pytest
 import torch
+from test_sparse import instance
 
 from attnlib import patterns
 from attnlib.patterns import Columns, Lists, Rows, Step, Strided, Window, build
 from attnlib.sparse import masked_attention, sparse_attention
 from attnlib.sparse._kernel import attend_pairs
 from attnlib.sparse._tiles import entries_of, tiles_of
-from bench.floor import bare_calls
 
 EPS = 1e-12
 
@@ -69,16 +68,6 @@ def made_of(pattern, device="cpu"):
     return tiles_of(pattern.steps[0], n, n, torch.float64, torch.device(device))
 
 
-def instance(n, batch=(2,), d=4, d_v=3, seed=0, dtype=torch.float64, device="cpu"):
-    g = torch.Generator().manual_seed(seed)
-    return [
-        torch.randn(*batch, n, s, generator=g, dtype=torch.float64)
-        .to(device, dtype)
-        .requires_grad_()
-        for s in (d, d, d_v)
-    ]
-
-
 @pytest.mark.parametrize("name", PATTERNS)
 def test_entries_are_masked_attention(name, device):
     n = 47
@@ -103,7 +92,7 @@ def test_entries_are_masked_attention(name, device):
 
 def test_the_control_reads_another_entry():
     n = 47
-    inputs, pattern = instance(n), PATTERNS["lists"](n)
+    inputs, pattern = instance(n, (2,)), PATTERNS["lists"](n)
     mask = pattern.mask()
     mask[3, int((~mask[3]).nonzero()[0])] = True
     assert (
@@ -146,29 +135,6 @@ def test_rows_without_an_entry_have_no_weight():
     )
 
 
-def test_large_logits_do_not_overflow():
-    n = 47
-    inputs, pattern = [1e3 * t.detach() for t in instance(n)], PATTERNS["lists"](n)
-    assert (
-        float(
-            (
-                sparse_attention(*inputs, pattern)
-                - masked_attention(*inputs, pattern.mask())
-            )
-            .abs()
-            .max()
-        )
-        < 1e-6
-    )
-
-
-def test_no_warning_reaches_the_reader():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        n = 33
-        sparse_attention(*instance(n), PATTERNS["lists"](n)).sum().backward()
-
-
 @pytest.mark.parametrize("n", [256, 2048])
 def test_thin_windows_go_by_entries_and_wide_ones_by_tiles(n):
     """Of both, what the wide one holds is no entry."""
@@ -179,9 +145,3 @@ def test_thin_windows_go_by_entries_and_wide_ones_by_tiles(n):
     assert made_of(wide)[1] is None
     assert len(made_of(both)[1].col) == 2 * (n - 64)
     assert len(made_of(patterns.causal(both))[1].col) == n - 64
-
-
-@pytest.mark.bad_input
-def test_bare_calls_know_tiles_only():
-    with pytest.raises(ValueError, match="pattern with lists"):
-        bare_calls(*instance(20), PATTERNS["lists"](20))

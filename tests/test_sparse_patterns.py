@@ -13,6 +13,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_sparse import instance
+from test_sparse_entries import made_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnlib import patterns
@@ -31,17 +33,6 @@ from attnlib.sparse import _kernel, _tiles, masked_attention, sparse_attention
 from bench.floor import bare_calls
 
 EPS = 1e-12  # float64; the entries of these instances are of size one
-
-
-def instance(n, batch=(), d=4, d_v=3, seed=0, dtype=torch.float64, device="cpu"):
-    g = torch.Generator().manual_seed(seed)
-    sizes = (d, d, d_v)
-    return [
-        torch.randn(*batch, n, s, generator=g, dtype=torch.float64)
-        .to(device, dtype)
-        .requires_grad_()
-        for s in sizes
-    ]
 
 
 def dense(q, k, v, mask, scale=None):
@@ -304,6 +295,7 @@ def test_large_logits_stay_finite():
     for pattern in (
         patterns.longformer(60, 9, 2),
         patterns.one_step(patterns.strided(60)),
+        patterns.random(60, 5, generator=torch.Generator()),  # by its entries
     ):
         y = sparse_attention(*inputs, pattern)
         assert (
@@ -463,11 +455,6 @@ def test_the_dense_form_makes_a_matrix_of_all_pairs():
     )
 
 
-def made_of(pattern):
-    n = pattern.n
-    return _tiles.tiles_of(pattern.steps[0], n, n, torch.float64, torch.device("cpu"))
-
-
 def by_views(tiles, side):
     """The share of tokens that is not gathered."""
     sides = [getattr(own, side) for own in tiles]
@@ -528,15 +515,6 @@ def test_bare_calls_are_the_tiles_of_the_kernel(pattern):
         real = torch.ones_like(rows, dtype=torch.bool)
         real = real if own.queries.real is None else own.queries.real
         assert float((y - wanted[:, rows])[:, real].abs().max()) < EPS
-
-
-def test_bare_calls_backward():
-    pattern, inputs = build(60, Blocks(12)), instance(60, (2,), d_v=4)
-    ((_, *grads),) = bare_calls(*inputs, pattern, backward=True)()
-    wanted = torch.autograd.grad(sparse_attention(*inputs, pattern).sum(), inputs)
-    assert all(
-        float((a.flatten(1, 2) - b).abs().max()) < EPS for a, b in zip(grads, wanted)
-    )
 
 
 def test_only_out_and_lse_are_kept():

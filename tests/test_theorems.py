@@ -238,13 +238,6 @@ def test_a_switch_is_a_boolean(name, switch, value):
         THEOREMS[name].function(**objects(name) | {switch: value})
 
 
-@pytest.mark.bad_input
-def test_unasked_a_theorem_takes_anything_for_a_switch():
-    assert switches()
-    unasked = theorems.five_theorems_one_matrix.depth.__wrapped__
-    assert not unasked(**objects("synthesis.depth"), _norm="no").ok
-
-
 def spoiled(value):
     """An argument in which nothing is, or something that is no number."""
     if isinstance(value, float):
@@ -358,36 +351,6 @@ def test_what_is_no_object_of_a_theorem_is_refused_by_name(name):
     found = taken(THEOREMS[name].function, objects(name))
     assert [line for line in found if line.split(":")[0] not in free] == []
     assert {line.split(":")[0] for line in found} >= set(free), "these are refused"
-
-
-def test_a_theorem_that_takes_anything_is_found():
-    def unasked(x, layers, n):
-        return at_most(0, 1)
-
-    def vague(x, layers, n):
-        raise ValueError("bad input")
-
-    given = {"x": torch.eye(2), "layers": [torch.eye(2)], "n": 3}
-    for function in (unasked, vague):
-        found = taken(function, given)
-        for words in ("x: integers", "layers: text", "n: negative", "n: None"):
-            assert any(line.startswith(words) for line in found)
-    assert any(line.startswith("x: fewer axes") for line in taken(vague, given))
-
-
-@pytest.mark.bad_input
-@pytest.mark.parametrize(
-    ("theorem", "given"),
-    [
-        (theorems.four_questions.right_side_falls, {"pairs": []}),
-        (theorems.four_questions.fates, {"toys": []}),
-        (theorems.patterns_and_conditions.checker, {"made": []}),
-    ],
-)
-def test_unasked_a_theorem_holds_of_nothing(theorem, given):
-    assert theorem.__wrapped__(**given).ok
-    with pytest.raises(ValueError, match="must hold at least one entry"):
-        theorem(**given)
 
 
 # --- where nothing is left to measure
@@ -535,18 +498,6 @@ def test_changes_go_to_the_maker_or_to_the_theorem():
     assert Case(lambda x=1: {"x": x}).but(limit=5).called_with == {"limit": 5}
     assert [run() for _, run in GOOD.runs("check")] == [Verdict(1.0, 2.0, True)]
     assert [run() for _, run in GOOD.runs("control")] == [Verdict(3.0, 2.0, False)]
-
-
-def test_the_table_names_each_function_once():
-    lines = theorems.table().splitlines()
-    assert len(lines) == len(THEOREMS)
-    found = dict(line.split()[:2] for line in lines)
-    assert found["paths.decomposition"] == "theorems.paths.decomposition"
-
-
-def test_a_role_is_one_of_three():
-    with pytest.raises(ValueError, match="role must be"):
-        list(GOOD.runs("checks"))
 
 
 def test_check_reports_the_first_failure():

@@ -444,19 +444,10 @@ def test_pictures_lie_beside_the_page(tmp_path):
 # ------------------------------------------------------- docstrings on the API page
 
 
-@pytest.mark.parametrize(
-    ("said", "name"),
-    [
-        (
-            "with skips: holds, to 1e-12\nno skip: fails: 3 > 0",
-            "holds, 1 control fails",
-        ),
-        ("a: holds: 0 = 0, b: fails: 2 > 1, c: fails: 1 > 0", "holds, 2 controls fail"),
-        ("holds: 1 <= 2", "holds"),
-    ],
-)
-def test_a_folded_check_says_what_it_found(said, name):
-    assert site_ext.check_name(said) == f"Check: {name}"
+def test_a_folded_check_says_what_it_found():
+    said = "a: holds: 0 = 0, b: fails: 2 > 1, c: fails: 1 > 0"
+    assert site_ext.check_name(said) == "Check: holds, 2 controls fail"
+    assert site_ext.check_name("holds: 1 <= 2") == "Check: holds"
     assert site_ext.check_name("42") == "Check"
 
 

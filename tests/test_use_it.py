@@ -7,13 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "book" / "use_it.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.S)
 END = "--- the end of a block"
-LINES = 9  # of code in one job, without imports and prints
 
 
 def run(blocks: list[str]) -> list[str]:
@@ -39,10 +36,3 @@ def test_every_block_prints_what_the_page_says():
 def test_another_output_is_noticed():
     [(code, said)] = BLOCK.findall("```python\nprint(1)\n```\n\n```text\n2\n```\n")
     assert run([code]) == ["1\n"] != [said]
-
-
-@pytest.mark.parametrize("code", [code for code, _ in BLOCK.findall(PAGE)])
-def test_a_job_is_short_and_fits_the_screen(code):
-    lines = [line for line in code.splitlines() if line.strip()]
-    own = [l for l in lines if not l.startswith(("import ", "from ", "print("))]
-    assert len(own) <= LINES and max(map(len, lines)) <= 88

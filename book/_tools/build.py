@@ -252,7 +252,6 @@ def said(error: Exception) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Build the book.")
-    parser.add_argument("--root", type=Path, default=pages.ROOT, help=argparse.SUPPRESS)
     parser.add_argument(
         "--out", type=Path, help="folder that gets _build/html (default: the project)"
     )
@@ -269,11 +268,8 @@ def main(argv: list[str] | None = None) -> int:
         help=f"pages at a time (default {AT_ONCE})",
     )
     options = parser.parse_args(argv)
-    root, out, start = (
-        options.root.resolve(),
-        (options.out or options.root).resolve(),
-        time.perf_counter(),
-    )
+    root, start = pages.ROOT, time.perf_counter()
+    out = (options.out or root).resolve()
     try:
         with alone(root):
             if options.fresh:

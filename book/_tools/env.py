@@ -12,11 +12,9 @@ This file must parse on every Python, however old: a reader whose Python is too 
 should be told so, and not be shown a SyntaxError. Hence no f-strings and nothing newer.
 """
 
-import contextlib
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -24,7 +22,6 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NEEDED = (3, 11)
 LEVELS = ("book", "pdf", "test")
-FREE_GB, FREE_GB_CUDA, FREE_GB_MORE = 3, 9, 0.5
 
 NO_SPACE = re.compile(
     r"No space left on device|Disk quota exceeded|not enough space on the disk"
@@ -60,23 +57,6 @@ def check_python():
                 "On Debian and Ubuntu: apt-get install python3-venv"
                 % (sys.executable, module)
             )
-
-
-def check_disk(root):
-    """Refuse to begin an installation that would fill the disk."""
-    free = shutil.disk_usage(root).free / 1e9
-    begun = os.path.exists(stamp(root, LEVELS[0]))
-    needed = FREE_GB_MORE if begun else FREE_GB
-    if free < needed:
-        raise Trouble(
-            "%.1f GB are free where %s lies, and the environment needs about %s. "
-            "Make room and try again." % (free, root, needed)
-        )
-    if not begun and free < FREE_GB_CUDA and sys.platform == "linux":
-        say(
-            "%.1f GB are free: enough for the small build of torch (How to run, 'The "
-            "small torch'); the CUDA build wants %d" % (free, FREE_GB_CUDA)
-        )
 
 
 def requirements(level):
@@ -224,25 +204,6 @@ def install(root, level, this_python=False):
     say(".venv is ready (%.0f s)" % (time.time() - begun))
 
 
-@contextlib.contextmanager
-def alone(root):
-    """Nobody else sets up this folder meanwhile, where the system knows locks."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    path = os.path.join(root, "_build", "environment.lock")
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            say("another set-up of this folder is at work; this one waits for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def say(text):
     """Tell the reader, at once."""
     print(text)
@@ -254,10 +215,7 @@ def main(level, this_python=False, root=ROOT):
     try:
         check_python()
         if not is_ready(root, level, this_python):
-            check_disk(root)
-            with alone(root):
-                if not is_ready(root, level, this_python):  # made meanwhile?
-                    install(root, level, this_python)
+            install(root, level, this_python)
     except (Trouble, OSError) as error:
         sys.stderr.write("attnlib: %s\n" % error)
         return 1

@@ -1,6 +1,6 @@
 """The whole book as one PDF, printed by Chromium from the built site.
 
-    python book/_tools/pdf.py [--site DIR] [--out FILE]
+    python book/_tools/pdf.py
 
 All pages are put into one document (pdf.js), because then Chromium itself makes the
 links between them and embeds each font once. pypdf adds the outline and the page
@@ -11,7 +11,6 @@ in which nothing is amiss is written, and then the pages that offer it show the 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
 import html
@@ -226,12 +225,8 @@ def offer(site: Path, out: Path, count: int) -> None:
             pages.write_atomically(path, OFFER.sub(shown, text))
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Print the book.")
-    built = pages.ROOT / "_build" / "html"
-    parser.add_argument("--site", type=Path, default=built)
-    options = parser.parse_args(argv)
-    site = options.site.resolve()
+def main() -> int:
+    site = pages.ROOT / "_build" / "html"
     out = site / NAME
     try:
         with chromium() as browser:
