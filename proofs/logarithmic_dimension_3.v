@@ -535,7 +535,7 @@ Hypothesis N0 : (0 < N)%N.
 Lemma rhoE : k%:R * (eps ^+ 2 / 2%:R - eps ^+ 3 / 3%:R) = 2%:R * (k%:R * rho eps).
 Proof. by rewrite /rho; field. Qed.
 (* The Johnson-Lindenstrauss lemma, with a matrix of signs: k rows, a logarithm of the number of points, keep
-   all distances, whatever the dimension n. The same rows are enough as in the paper of Achlioptas. *)
+   all distances, whatever the dimension n. *)
 Theorem johnson_lindenstrauss : 4%:R * l N%:R <= k%:R * (eps ^+ 2 / 2%:R - eps ^+ 3 / 3%:R) ->
   exists2 R, has_signs R & keeps R.
 Proof.
@@ -582,6 +582,7 @@ apply: (@enough_rows F e l eE lE) => //.
 rewrite expr1n; apply: ler_wpmul2l; first exact: ler0n.
 rewrite -(exp_le eE) (lnK lE) ?ltr0n //; exact: exp_ge.
 Qed.
+(* The hypotheses of Lemma 9.6 hold for the vector of one entry, 1. *)
 Example unit_vector (F : rcfType) (e : F -> F) : exponential e ->
   chance F [set B : 'M[bool]_(1, 1) | 1 < `|sq ((signs F B)^T *m const_mx 1) - 1|] <=
   2%:R * e (- (1%:R * rho 1)).
