@@ -14,7 +14,8 @@ Require bits_of_a_tile boltzmann_and_hardmax boltzmann_and_hardmax_2 boltzmann_a
 complexity_table contextual_mapping contextual_mapping_2 escaping_collapse escaping_collapse_2
 five_theorems_one_matrix five_theorems_one_matrix_2 five_theorems_one_matrix_3 four_questions
 four_questions_2 four_questions_3 four_questions_4 from_integers_to_softmax layers_or_steps
-layers_or_steps_2 logarithmic_dimension logarithmic_dimension_2 memorization path_efficacy paths
+layers_or_steps_2 logarithmic_dimension logarithmic_dimension_2 logarithmic_dimension_3
+logarithmic_dimension_4 logarithmic_dimension_5 memorization path_efficacy paths
 paths_2 patterns_and_conditions_3 price_of_dimension price_of_dimension_2 price_of_dimension_3
 price_of_dimension_4 price_of_dimension_5 random_projections_2 random_projections_3
 random_projections_4 rank_collapse rank_collapse_2 spectra_and_linformer spectra_and_linformer_2
@@ -248,6 +249,17 @@ Definition logarithmic_dimension_2_Tiles_gap_by_tiles :=
   ltac:(at_reals @logarithmic_dimension_2.Tiles.gap_by_tiles).
 Definition logarithmic_dimension_2_Tiles_odds_by_tiles :=
   ltac:(at_reals @logarithmic_dimension_2.Tiles.odds_by_tiles).
+(* logarithmic_dimension_3.v *)
+Definition logarithmic_dimension_3_enough_rows :=
+  ltac:(at_reals @logarithmic_dimension_3.enough_rows).
+Definition logarithmic_dimension_3_johnson_lindenstrauss :=
+  ltac:(at_reals @logarithmic_dimension_3.johnson_lindenstrauss).
+Definition logarithmic_dimension_3_lengths := ltac:(at_reals @logarithmic_dimension_3.lengths).
+(* logarithmic_dimension_4.v *)
+Definition logarithmic_dimension_4_plain := ltac:(at_reals @logarithmic_dimension_4.plain).
+(* logarithmic_dimension_5.v *)
+Definition logarithmic_dimension_5_interpolated :=
+  ltac:(at_reals @logarithmic_dimension_5.interpolated).
 (* memorization.v *)
 Definition memorization_exact_labels := ltac:(at_reals @memorization.exact_labels).
 Definition memorization_knots_bound := ltac:(at_reals @memorization.knots_bound).
