@@ -31,7 +31,7 @@ PURPLE, SKY, YELLOW, GREY = "#CC79A7", "#56B4E9", "#F0E442", "#8A8A8A"
 
 # Inches. On a phone six are shrunk to less than four, and letters with them; so there a
 # figure is drawn again, as narrow as it may be without words that meet.
-PHONE = (4.0, 4.6, 5.2)
+PHONE = (4.0, 5.0)
 
 STYLE = {
     "font.size": 10,
@@ -110,7 +110,7 @@ def slider(
     if start is None:
         start = len(frames) // 2
     images = ""
-    width = _phone_width(frames)
+    width = _phone_width([frames[0], frames[-1]])  # the others are alike
     for k, (frame, label) in enumerate(zip(frames, labels)):
         images += _img(frame, f"{alt} Shown: {label}.", width, hidden=k != start)
     ident = "slider-" + hashlib.sha256(images.encode()).hexdigest()[:10]
