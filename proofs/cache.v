@@ -10,7 +10,7 @@ Local Open Scope ring_scope.
 
 (* A mean E over coins o, whatever their law. All that is used of it: what is at most c for all coins
    is at most c on average. *)
-Definition is_mean (F : realFieldType) (Om : Type) (E : (Om -> F) -> F) :=
+Definition keeps_bounds (F : realFieldType) (Om : Type) (E : (Om -> F) -> F) :=
   forall X c, (forall o, X o <= c) -> E X <= c.
 
 Section State.
@@ -99,7 +99,7 @@ Proof.
 move=> sharp; rewrite -(card_in_imset (@one_drawer e state answer sharp)).
 by apply: leq_trans (max_card _) _; rewrite card_ord.
 Qed.
-Theorem state_with_coins (Om : Type) (E : (Om -> F) -> F) e state answer : is_mean E ->
+Theorem state_with_coins (Om : Type) (E : (Om -> F) -> F) e state answer : keeps_bounds E ->
   (forall k, exists i, e <= P i (free k)) ->
   E (fun o => #|well (state o) (answer o) ((2%:R * e - 1) / (2 ^ b - 1)%:R)|%:R) <= S%:R.
 Proof.
@@ -184,7 +184,7 @@ Definition share (F : realFieldType) state write : F := #|copied state write|%:R
 Theorem copying (F : realFieldType) state write : share F state write <= S%:R / (#|V| ^ n)%:R.
 Proof. by rewrite ler_wpmul2r ?invr_ge0 ?ler0n // ler_nat copied_le. Qed.
 Theorem copying_on_average (F : realFieldType) (Om : Type) (E : (Om -> F) -> F) state write :
-  is_mean E -> E (fun o => share F (state o) (write o)) <= S%:R / (#|V| ^ n)%:R.
+  keeps_bounds E -> E (fun o => share F (state o) (write o)) <= S%:R / (#|V| ^ n)%:R.
 Proof. by move=> mean; apply: mean => o; apply: copying. Qed.
 End Copying.
 Theorem copying_attained (F : realFieldType) n S (V : finType) : (0 < S <= #|V| ^ n)%N ->

@@ -24,7 +24,7 @@ Definition norm (R : rcfType) m n (A : 'M[R]_(m, n)) : R := Num.sqrt (sqnorm A).
 Definition bounds (R : realFieldType) m n (A : 'M[R]_(m, n)) s :=
   0 <= s /\ forall y : 'cV[R]_n, sqnorm (A *m y) <= s ^+ 2 * sqnorm y.
 (* s is the spectral norm of A: the least bound. *)
-Definition spectral (R : realFieldType) m n (A : 'M[R]_(m, n)) s :=
+Definition spectral_norm (R : realFieldType) m n (A : 'M[R]_(m, n)) s :=
   bounds A s /\ forall t, bounds A t -> s <= t.
 (* A singular value decomposition P = sum_j s_j u_j v_j^T with r terms: the columns of U and of V are
    orthonormal, the singular values s decrease. Those beyond r are 0. *)
@@ -64,6 +64,14 @@ Definition softmax_on (S : Type) (F : fieldType) (e : S -> F) n (A : {set 'I_n})
 (* The entries of X whose score is largest, as often as they occur: hardmax averages these. *)
 Definition winners (R : realFieldType) (T : Type) (score : T -> R) (X : seq T) :=
   [seq x <- X | all (fun y => score y <= score x) X].
+(* A head: W_Q, W_K, their biases (rows), and W = W_V W_O. *)
+Record attention_head (F : fieldType) d dqk := Head {
+  WQ : 'M[F]_(d, dqk); WK : 'M[F]_(d, dqk); bQ : 'rV[F]_dqk; bK : 'rV[F]_dqk; W : 'M[F]_d }.
+(* The logit that the token x gives the token y; s is 1 / sqrt(d_qk). All logits of the tokens X. *)
+Definition score (F : fieldType) d dqk s (w : attention_head F d dqk) (x y : 'rV[F]_d) : F :=
+  s * ((x *m WQ w + bQ w) *m (y *m WK w + bK w)^T) 0 0.
+Definition logits (F : fieldType) d dqk s (w : attention_head F d dqk) n (X : 'M[F]_(n, d)) : 'M[F]_n :=
+  \matrix_(i, j) score s w (row i X) (row j X).
 Definition relu (R : realFieldType) (x : R) := Num.max 0 x.
 Definition tanh (F : fieldType) (e : F -> F) x := (e x - e (- x)) / (e x + e (- x)).
 (* The number that u reads off the row z. *)
@@ -91,6 +99,9 @@ Qed.
 (* k reads j in one of the first p layers. *)
 Definition reads p k j := [exists l : 'I_p, j \in A l k].
 End Hearing.
+Lemma heard_self (T : finType) (A : nat -> T -> {set T}) t k : heard_of (with_self A) t.+1 k =
+  heard_of (with_self A) t k :|: \bigcup_(j in A t k) heard_of (with_self A) t j.
+Proof. by rewrite /= /with_self bigcup_setU big_set1. Qed.
 
 (* ---- What all files use of these ---- *)
 Section Lengths.
@@ -135,6 +146,15 @@ End Lengths.
 Lemma softmax_rowsE (S : Type) (F : fieldType) (e : S -> F) m n (A : 'M[S]_(m, n)) i j :
   softmax_rows e A i j = e (A i j) / \sum_k e (A i k).
 Proof. by rewrite mxE. Qed.
+Lemma logitsE (F : fieldType) d dqk s (w : attention_head F d dqk) n (X : 'M[F]_(n, d)) : logits s w X =
+  s *: ((X *m WQ w + one F n *m bQ w) *m (X *m WK w + one F n *m bK w)^T).
+Proof.
+have E m (A : 'M[F]_(d, m)) b i : row i X *m A + b = row i (X *m A + one F n *m b).
+  by rewrite linearD /= !row_mul (_ : row i (one F n) = 1%:M) ?mul1mx //; apply/rowP => k;
+    rewrite ord1 !mxE.
+apply/matrixP => i j; rewrite mxE /score !E [RHS]mxE; congr (_ * _).
+by rewrite !mxE; apply: eq_bigr => k _; rewrite mxE [X in _ * X]mxE [X in _ = _ * X]mxE [X in _ * X]mxE.
+Qed.
 Lemma meanE (F : fieldType) n (f : 'I_n -> F) : mean f = (\sum_i f i) / n%:R.
 Proof. by rewrite /mean card_ord. Qed.
 Section Expectation.
@@ -159,6 +179,11 @@ rewrite expectation_prod (bigD1 i) //= /g eqxx [X in _ * X]big1 ?mulr1 // => j /
 by rewrite -[RHS]p1; apply: eq_bigr => t _; rewrite mulr1.
 Qed.
 End Expectation.
+Lemma centringE (F : fieldType) n : centring F n = 1%:M - n%:R^-1 *: const_mx 1.
+Proof.
+congr (_ - _ *: _); apply/matrixP => i j.
+by rewrite !mxE big_ord1 !mxE mulr1.
+Qed.
 Section Ones.
 Variables (F : numFieldType) (n : nat).
 Local Notation ones := (one F n.+1).

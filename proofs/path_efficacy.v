@@ -2,7 +2,7 @@
    Proposition 5.1, Theorem 5.3, Theorem 5.4 (frozen part), Proposition 5.5.
    Paths, terms and the sums S_k are those of paths.v and paths_2.v; compile these first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import paths paths_2.
+Require Import definitions paths paths_2.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.

@@ -111,7 +111,7 @@ Module Vacuous.
 Section Vacuous.
 Variable F : rcfType.
 Variables (n d : nat) (V : 'M[F]_(n, d)) (t eps s : F) (p : 'rV[F]_n).
-Hypotheses (tV : spectral V t) (e0 : 0 < eps) (s0 : 0 <= s).
+Hypotheses (tV : spectral_norm V t) (e0 : 0 < eps) (s0 : 0 <= s).
 (* The inequality (7.7) for an output, in row i; p is P_i. *)
 Definition bound (out : 'rV[F]_d) := norm (out - p *m V) <= eps * norm p * t.
 (* Proposition 7.10 (A bound that zero meets), first sentence. *)
@@ -174,7 +174,7 @@ Qed.
 End Vacuous.
 
 (* Instance: one token of value 1, spectral norm 1, p = 1, s = 1, eps = 1. *)
-Example one_token (F : rcfType) : spectral (1%:M : 'M[F]_1) 1.
+Example one_token (F : rcfType) : spectral_norm (1%:M : 'M[F]_1) 1.
 Proof.
 split=> [|t [t0 up]]; first by split=> [|x]; rewrite ?ler01 // mul1mx expr1n mul1r.
 have := up (const_mx 1); rewrite mul1mx /sqnorm !big_ord1 mxE expr1n mulr1 => t2.

@@ -111,7 +111,7 @@ Theorem drawn_mean i l : mean (fun o : draw => estimate o i l) = (P *m V) i l.
 Proof.
 rewrite (mean_eq (fun o => estimate_entry o i l)) meanZ mean_sum (eq_bigr (fun=> (P *m V) i l)) => [|a _].
   by rewrite sumr_const card_ord -[(P *m V) i l *+ k]mulr_natl mulrA mulVf // mul1r.
-by rewrite ((expectation_one p1) a (fun j => (p j)^-1 * term j i l)) sum_entry.
+by rewrite (expectation_one p1 a (fun j => (p j)^-1 * term j i l)) sum_entry.
 Qed.
 (* ... and the mean squared error of these chances is (sum of c_j^2 / p_j - |P V|^2) / k. *)
 Theorem drawn_error : mean (fun o : draw => sqnorm (estimate o - P *m V)) =
@@ -135,11 +135,13 @@ have entry i l : mean (fun o : draw => (estimate o - P *m V) i l ^+ 2) =
   transitivity (k%:R^-1 ^+ 2 * \sum_a \sum_b mean (fun o : draw => dev i l (o a) * dev i l (o b))).
     rewrite -meanZ_sum2; apply: mean_eq => o; rewrite error_entry exprMn; congr (_ * _).
     by rewrite expr2 mulr_suml; apply: eq_bigr => a _; rewrite mulr_sumr.
-  rewrite (eq_bigr (fun=> \sum_j p j * (dev i l j * dev i l j))) => [|a _].
-    rewrite sumr_const card_ord sq; move: (_ - _) => q; rewrite -[q *+ k]mulr_natl expr2 -mulrA.
-    by rewrite [k%:R^-1 * (k%:R * q)]mulrA mulVf // mul1r.
-  rewrite (bigD1 a) //= big1 ?addr0 => [|b ba]; last by rewrite mean_two 1?eq_sym // dev0 mul0r.
-  by rewrite ((expectation_one p1) a (fun j => dev i l j * dev i l j)).
+  have same (a : 'I_k) : \sum_b mean (fun o : draw => dev i l (o a) * dev i l (o b)) =
+      \sum_j p j * (dev i l j * dev i l j).
+    rewrite (bigD1 a) //= big1 ?addr0 => [|b ba]; last by rewrite mean_two 1?eq_sym // dev0 mul0r.
+    by rewrite (expectation_one p1 a (fun j => dev i l j * dev i l j)).
+  have one_k (q : F) : k%:R^-1 ^+ 2 * (q *+ k) = k%:R^-1 * q.
+    by rewrite -[q *+ k]mulr_natl expr2 -mulrA [k%:R^-1 * (k%:R * q)]mulrA mulVf // mul1r.
+  by rewrite (eq_bigr _ (fun a _ => same a)) sumr_const card_ord sq one_k.
 rewrite mean_sum (eq_bigr (fun i => k%:R^-1 * (\sum_l \sum_j term j i l ^+ 2 / p j -
   \sum_l (P *m V) i l ^+ 2))) => [|i _]; last first.
   by rewrite mean_sum (eq_bigr _ (fun l _ => entry i l)) -mulr_sumr sumrB.
