@@ -127,8 +127,8 @@ Variables (R : realFieldType) (d m : nat).
 Record head := Head { WQ : 'M[R]_(d, m); bQ : 'rV[R]_m; WK : 'M[R]_(d, m); bK : 'rV[R]_m;
                       WV : 'M[R]_d; bV : 'rV[R]_d }.
 Definition score h (q x : 'rV[R]_d) : R := ((q *m WQ h + bQ h) *m (x *m WK h + bK h)^T) 0 0.
-Definition mean (X : seq 'rV[R]_d) : 'rV[R]_d := (size X)%:R^-1 *: \sum_(x <- X) x.
-Definition attend h q X := mean [seq x *m WV h + bV h | x <- winners (score h q) X].
+Definition mean_row (X : seq 'rV[R]_d) : 'rV[R]_d := (size X)%:R^-1 *: \sum_(x <- X) x.
+Definition attend h q X := mean_row [seq x *m WV h + bV h | x <- winners (score h q) X].
 Definition layer (skip : bool) hs q X := (if skip then q else 0) + \sum_(h <- hs) attend h q X.
 
 Variables (x0 l : 'rV[R]_d).
@@ -174,7 +174,7 @@ have sum ks : \sum_(y <- [seq y *m WV h + bV h | y <- map x ks]) y = c *+ size k
   rewrite !big_map (eq_bigr (fun k : nat => c + k%:R *: s)) => [|k _];
     last by rewrite mulmxDl -scalemxAl addrAC.
   by rewrite big_split /= big_const_seq count_predT iter_addr_0 -scaler_suml -natr_sum.
-by rewrite /mean !sum !big_cons !big_nil.
+by rewrite /mean_row !sum !big_cons !big_nil.
 Qed.
 End Hardmax.
 
@@ -223,7 +223,7 @@ Qed.
 Lemma attend_sum q a : size a = n -> attend h q (map code a) =
   n%:R^-1 *: ((\sum_(k <- a) n.+1 ^ k)%N%:R%:M + bV h *+ n).
 Proof.
-move=> sa; rewrite /attend all_tie /mean !size_map sa; congr (_ *: _).
+move=> sa; rewrite /attend all_tie /mean_row !size_map sa; congr (_ *: _).
 rewrite !big_map (eq_bigr (fun k => code k + bV h)) => [|k _]; last by rewrite WV1 mulmx1.
 rewrite big_split /= big_const_seq count_predT iter_addr_0 sa; congr (_ + _).
 rewrite /code natr_sum; elim: a {sa} => [|k a IH]; first by rewrite !big_nil raddf0.

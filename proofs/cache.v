@@ -198,3 +198,40 @@ rewrite -[RHS]card_ord -(card_imset predT inj); apply: eq_card => x; rewrite inE
 apply/eqP/imsetP => [<-|[s _ ->]]; first by exists (state x).
 by congr write; rewrite /state enum_valK inord_val.
 Qed.
+
+(* ---- Instances ---- *)
+(* One question about one free token of one bit, with all its weight on that token. *)
+Section Met.
+Variable F : realFieldType.
+Let P : 'M[F]_1 := 1%:M.
+Let known (_ : 'I_1) : F := 0.
+Let P0 i j : 0 <= P i j. Proof. by rewrite mxE ler0n. Qed.
+Let P1 i : \sum_j P i j = 1. Proof. by rewrite big_ord1 mxE !ord1. Qed.
+Let all_seen (k : 'I_1) : exists i, 1 <= P i k.
+Proof. by exists k; rewrite mxE eqxx. Qed.
+Example must_hold_met state (answer : 'I_2 -> 'I_1 -> F) :
+  (#|well P (b := 1) id known state answer ((2%:R * 1 - 1) / (2 ^ 1 - 1)%:R)| <= 2)%N.
+Proof. by apply: must_hold all_seen; [exact: P0 | exact: P1 | exact: inj_id |]. Qed.
+Example state_with_coins_met (state : bool -> _ -> 'I_2) (answer : bool -> 'I_2 -> 'I_1 -> F)
+  (E := fun X : bool -> F => X true) :
+  E (fun o => #|well P (b := 1) id known (state o) (answer o) ((2%:R * 1 - 1) / (2 ^ 1 - 1)%:R)|%:R)
+    <= 2%:R.
+Proof.
+apply: (@state_with_coins F 1 1 1 1 2 P P0 P1 id known (@inj_id _) isT bool E) => //.
+by move=> X c; apply.
+Qed.
+Example no_larger_met : exists (state : _ -> 'I_1) answer,
+  (1 < #|well_upto P (b := 1) id known state answer (2 ^ 1 - 1)%:R^-1|)%N.
+Proof. by apply: no_larger; [exact: P0 | exact: P1 | exact: inj_id |]. Qed.
+End Met.
+(* Two words of one letter out of two, and one state: one of the two is copied. *)
+Example copying_attained_met (F : realFieldType) : exists (state : 1.-tuple bool -> 'I_1) write,
+  share F state write = 1%:R / (2 ^ 1)%:R.
+Proof. by have := @copying_attained F 1 1 [finType of bool]; rewrite card_bool; apply. Qed.
+Example copying_on_average_met (F : realFieldType) (state : bool -> 1.-tuple bool -> 'I_1) write
+  (E := fun X : bool -> F => X true) :
+  E (fun o => share F (state o) (write o)) <= 1%:R / (2 ^ 1)%:R.
+Proof.
+have := @copying_on_average 1 1 [finType of bool] F bool E state write.
+by rewrite card_bool; apply => X c; apply.
+Qed.

@@ -167,3 +167,26 @@ rewrite ler_wpmul2l ?mulr_ge0 ?ler0n ?(ltW (exp_gt0 _)) //.
 by rewrite /Z (bigD1 j) //= ler_addl sumr_ge0 // => i _; apply: ltW.
 Qed.
 End Sharp.
+
+(* ---- Instances ---- *)
+(* One token, of id 1. *)
+Example means_independent_met (R : realFieldType) (m m' : 'I_1 -> nat) : (0 < m ord0)%N ->
+  m ord0 = m' ord0 -> m =1 m'.
+Proof.
+move=> m0 mm; apply: (@means_independent R 1 (fun _ => 1)); rewrite ?big_ord1 //.
+  by move=> c; rewrite big_ord1 mulr1 => /eqP; rewrite intr_eq0 => /eqP c0 k; rewrite ord1.
+by rewrite /multiset_mean !big_ord1 mm.
+Qed.
+(* The tokens 0 and 1, and both alone. *)
+Example means_equispaced_met (R : realFieldType) (z := fun k : 'I_2 => 0 + 1 * (k : nat)%:R : R)
+  (Ss := [seq (k, [set k]) | k <- enum 'I_2]) :
+  (size (undup [seq (z p.1, mean_on p.2 z) | p <- Ss]) <= 2 * (1 * (2 - 1)).+1)%N.
+Proof.
+by apply: (means_equispaced (a := 0) (b := 1)) => // p /mapP[k _ ->]; rewrite inE eqxx cards1.
+Qed.
+Example hard_pairs_met (R : realFieldType) (z := fun k : 'I_2 => (k.+1)%:R : R)
+  (Xs := [seq (k, [:: k]) | k <- enum 'I_2]) :
+  (size (undup [seq (z p.1, hard z 1 p.1 p.2) | p <- Xs]) <= 2 ^ 2)%N.
+Proof.
+apply: hard_pairs => [k||p /mapP[k _ ->]]; [by rewrite pnatr_eq0 | exact: ltr01 | by rewrite inE /=].
+Qed.

@@ -328,3 +328,8 @@ apply/setP => i; have im := ltn_ord i; rewrite !inE !heard_self !inE !big_set0 !
 by rewrite !inordK; arith.
 Qed.
 
+(* Whoever never answers is a model that sees what reaches it. *)
+Example reach_bound_met m V L (A : nat -> 'I_(2 * m).+2 -> {set 'I_(2 * m).+2})
+  (answer : 'I_m -> ('I_(2 * m).+2 -> option 'I_V) -> option 'I_V := fun _ _ => None) :
+  V * (\sum_i #|right answer i|) <= (V * #|reach L A| + #|~: reach L A|) * #|{ffun 'I_m -> 'I_V}|.
+Proof. exact: reach_bound. Qed.

@@ -159,6 +159,17 @@ move=> p; rewrite inE => /eqP -> /=; split=> [|i j|i]; last by rewrite ffunE mxE
 by rewrite !ffunE.
 Qed.
 
+(* ... and both theorems at their instances. *)
+Example memory_met t : is_tau (product [:: (1%:M : 'M[rat]_2, [ffun i : 'I_2 => i])]) t ->
+  2%:R * (1 - 2%:R^-1) ^+ 1 - 1 <= t.
+Proof. by apply: memory memory_instance. Qed.
+Example counting_met : exists x : 'I_9 -> 'I_2 -> rat, 
+  (forall i c, 0 <= x i c <= 2%:R * 1) /\ 2%:R <= 2%:R * 1 / 1 :> rat.
+Proof.
+have [x [box apart]] := grid_instance; exists x; split; first exact: box.
+exact: (counting (k := 2) (delta := 1) _ box apart).
+Qed.
+
 (* ---- Proposition 19.4 (a) ---- *)
 Section LongLogits.
 (* exp and ln as the proof uses them; the real functions are an instance. *)

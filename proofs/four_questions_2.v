@@ -442,3 +442,8 @@ Definition e2 (x : rat) : rat := if 0 < x then 2%:R else 1.
 Example clusters_met : [/\ archimedean [realFieldType of rat], forall x, 0 < e2 x, e2 (- 1) < e2 1 &
   tanh e2 1 = 1 / 3%:R].
 Proof. by split=> //; [exact: archimedean_rat | move=> x; rewrite /e2; case: ifP]. Qed.
+
+(* One token, which listens to itself. *)
+Example rank_one_met (F : fieldType) d (X : 'M[F]_(1, d)) i j :
+  row i ((1%:M : 'M[F]_1) *m X) = row j (1%:M *m X).
+Proof. by apply: rank_one; rewrite ?mxrank1 ?mul1mx. Qed.

@@ -128,6 +128,19 @@ split=> [i j|i j|i j l|i j l]; rewrite ?pos ?mxE ?ler0n //.
 - by move=> /negbTE -> /eqP ->; rewrite eqxx mulr1 invr_ge0 ler0n.
 by move=> /eqP <- /eqP <-; rewrite eqxx !divr1 ler_addl invr_ge0 ler0n.
 Qed.
+Example rows_met (F : realFieldType) (I := 1%:M : 'M[F]_2) i :
+  share I I i / (1 - share I I i) <= (2 - #|S I i|)%:R * 2%:R^-1 / #|S I i|%:R.
+Proof.
+have [pI sI fI] := identity F; have half : 0 < (2%:R^-1 : F) < 1.
+  by rewrite invr_gt0 ltr0n invf_lt1 ?ltr0n ?ltr1n.
+by have [_] := rows half pI sI sI fI i.
+Qed.
+Example masks_met (F : realFieldType) (I := 1%:M : 'M[F]_2) :
+  follows 2%:R^-1 2%:R^-1 I (masked (fun i j => i == j) I).
+Proof.
+have [pI sI fI] := identity F; apply: masks pI _ _ fI; last by rewrite invr_ge0 ler0n.
+by move=> i j /negbTE ij; rewrite mxE ij.
+Qed.
 End Criteria.
 
 (* Propositions 9.13 and 9.14 *)
@@ -285,4 +298,8 @@ have := norm_tri (x *m M^T) (- (x *m (M - Pi)^T)); rewrite e normN nPi => h.
 rewrite mulrBl mul1r ler_subl_addr; apply: le_trans h _; rewrite ler_add2l; exact: bound.
 Qed.
 End CS.
+(* Nothing is rounded. *)
+Example rounding_met (F : rcfType) d (q k : 'rV[F]_d) :
+  `|dot q k - dot q k| <= (0 *+ 2 + 0 ^+ 2) * norm q * norm k.
+Proof. by apply: rounding => // c; rewrite subrr normr0 mul0r. Qed.
 End FullRank.

@@ -578,3 +578,6 @@ Qed.
 Fact bits_instance : exists arch : {ffun 'I_1 -> 'I_(2 ^ 1)} -> {ffun 'I_1 -> 'I_2},
   forall labels, exists weights, arch weights = labels.
 Proof. by exists id => labels; exists labels. Qed.
+
+Example bits_met : (2 ^ 1 <= 2 ^ (1 * 1))%N.
+Proof. by have [arch onto] := bits_instance; apply: bits_not_saved onto. Qed.

@@ -336,3 +336,10 @@ have -> : term one1 one1 one1 1%:M p = 1%:M.
   by rewrite /W !mulmx1.
 by rewrite /sqnorm !big_ord1 !mxE.
 Qed.
+
+(* The network of paths.v, without skips. *)
+Example without_skips_met L (X : 'cV[rat]_2) :
+  SAN ones ones ones (fun _ => const_mx 1) (fun _ _ _ => Pmean) L X =
+  \sum_(k < L.+1) S0 ones ones (fun _ _ => Pmean) X L k
+    + one _ 2 *m b ones ones ones (fun _ => const_mx 1) L.
+Proof. by apply: lengths_add_up_without_skips => l h _; exact: Pmean_rows. Qed.

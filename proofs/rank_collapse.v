@@ -123,6 +123,18 @@ apply: (@frozen_lower _ _ _ _ _ (fun=> 1) (fun=> 1)) => [_|_|l r r0|l y].
 by rewrite expr1n mul1r mulmx1.
 Qed.
 
+(* Two heads whose P is the identity; any weights, biases and rows. *)
+Example frozen_met (F : rcfType) n d dv L (X : 'M[F]_(n.+1, d))
+  (WV : nat -> 'I_2 -> 'M[F]_(d, dv)) WO bV bO :
+  res (frozen WV WO bV bO (fun _ (_ : 'I_2) => 1%:M) L X) =
+    residual WV WO (fun _ (_ : 'I_2) => 1%:M) L (res X) /\
+  forall s, res (SA WV WO bV bO (fun _ : 'I_2 => 1%:M) L X) =
+    res (\sum_h (1%:M - one F n.+1 *m s h) *m res X *m W WV WO L h) :> 'M[F]_(n.+1, d).
+Proof.
+split; first by apply: frozen_residual => l h; apply: mul1mx.
+by move=> s; apply: subtract_rows => h; apply: mul1mx.
+Qed.
+
 (* Proposition 2.12 (b). Logits live in an additive group V, and e : V -> F turns sums into
    products: V = F = the reals and e = exp on the page; V = int and e k = 2^k in exact
    arithmetic. *)

@@ -273,3 +273,10 @@ by rewrite mxE [row o V 0 s]mxE (bigD1 o) //= big1 ?addr0 // => j /G0 ->; rewrit
 Qed.
 End Causal.
 End NoCausalForm.
+
+(* The identity is a causal matrix with a diagonal that is nowhere 0. *)
+Example causal_invertible_met (F : fieldType) n : (1%:M : 'M[F]_n) \in unitmx.
+Proof.
+apply: Partial.causal_invertible => [i j ij|i]; rewrite mxE ?eqxx ?oner_eq0 //.
+by rewrite -val_eqE ltn_eqF.
+Qed.

@@ -512,6 +512,10 @@ split=> [l k _|]; first by rewrite inE.
 by apply: causal => // l k j _; rewrite inE => /eqP ->.
 Qed.
 
+Example never_heard_met : exists j k, forall t,
+  k \notin heard 1 (fun _ (k : 'I_2) => [set k]) t j.
+Proof. by have [c1 c3] := hears_2; apply: (never_heard _ c1 c3). Qed.
+
 (* Theorem 12.7 (Contextual map). *)
 Section ContextualMap.
 Local Open Scope nat_scope.
