@@ -7,8 +7,8 @@ Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
 
-(* Definition 13.1, (13.2): in layer l + 1 token k reads A l k, l = 0, 1, ... *)
-(* The field of k after L layers: whom it has heard of. *)
+(* Definition 13.1, (13.2): in layer l + 1 token k reads A l k, l = 0, 1, ...; its field after L layers
+   is whom it has heard of. *)
 Local Notation field A := (heard_of (with_self A)).
 Section Fields.
 Variables (T : finType) (A : nat -> T -> {set T}).

@@ -9,6 +9,7 @@ Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
 (* ---- Columns, rows, lengths ---- *)
+
 (* The column of n ones. *)
 Definition one (F : fieldType) n : 'cV[F]_n := const_mx 1.
 (* The 2 x 2 matrix with the rows (a, b) and (c, d). *)
@@ -34,6 +35,7 @@ Definition is_svd (R : realFieldType) m n r (P : 'M[R]_(m, n)) (U : 'M[R]_(m, r)
       forall i, 0 <= s i & forall i j : 'I_r, (i <= j)%N -> s j <= s i].
 
 (* ---- Means ---- *)
+
 (* The mean of finitely many numbers; of those in a set A (0 if A is empty). *)
 Definition mean (F : fieldType) (I : finType) (f : I -> F) := (\sum_i f i) / #|I|%:R.
 Definition mean_on (F : fieldType) (I : finType) (A : {set I}) (f : I -> F) :=
@@ -49,6 +51,7 @@ Definition centring (F : fieldType) n : 'M[F]_n := 1%:M - n%:R^-1 *: (one F n *m
 Definition res (F : fieldType) n d (X : 'M[F]_(n, d)) : 'M[F]_(n, d) := centring F n *m X.
 
 (* ---- Weights of attention ---- *)
+
 (* All rows sum to one; and are probability vectors. *)
 Definition sums_to_one (R : ringType) m n (P : 'M[R]_(m, n)) := forall i, \sum_j P i j = 1.
 Definition stochastic (R : realFieldType) m n (P : 'M[R]_(m, n)) :=
@@ -78,6 +81,7 @@ Definition tanh (F : fieldType) (e : F -> F) x := (e x - e (- x)) / (e x + e (- 
 Definition number (R : ringType) d (u : 'cV[R]_d) (z : 'rV[R]_d) : R := (z *m u) 0 0.
 
 (* ---- Who hears of whom ---- *)
+
 Section Hearing.
 (* In layer l + 1 token k reads the tokens of A l k, l = 0, 1, ... *)
 Variables (T : finType) (A : nat -> T -> {set T}).
@@ -104,6 +108,7 @@ Lemma heard_self (T : finType) (A : nat -> T -> {set T}) t k : heard_of (with_se
 Proof. by rewrite /= /with_self bigcup_setU big_set1. Qed.
 
 (* ---- What all files use of these ---- *)
+
 Section Lengths.
 Variable R : realFieldType.
 Lemma dotC d (x y : 'rV[R]_d) : dot x y = dot y x.
