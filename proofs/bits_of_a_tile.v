@@ -40,13 +40,13 @@ Section Message.
 Variables (F : realFieldType) (exp ln : F -> F) (m : nat) (I : finType).
 Local Open Scope ring_scope.
 Definition lambda (S : {set I}) (l : I -> F) := ln (\sum_(i in S) exp (l i)).
-Definition mean (S : {set I}) l (v : I -> 'rV[F]_m) :=
+Definition tile_mean (S : {set I}) l (v : I -> 'rV[F]_m) :=
   \sum_(i in S) exp (l i - lambda S l) *: v i.
 Definition merge lamA (oA : 'rV[F]_m) lamB oB :=
   (exp lamA + exp lamB)^-1 *: (exp lamA *: oA + exp lamB *: oB).
 (* Definition 20.1: the m + 1 numbers of a message, lambda and the coordinates of the mean *)
 Definition number (S : {set I}) l v (c : option 'I_m) :=
-  if c is Some j then mean S l v 0 j else lambda S l.
+  if c is Some j then tile_mean S l v 0 j else lambda S l.
 
 Hypothesis expD : forall x y, exp (x + y) = exp x * exp y.
 Hypothesis exp_gt0 : forall x, 0 < exp x.
@@ -58,21 +58,21 @@ by apply: sumr_ge0 => j _; apply: ltW.
 Qed.
 Lemma expB x y : exp (x - y) = (exp y)^-1 * exp x.
 Proof. by rewrite -{2}(subrK y x) (expD _ y) mulrC mulfK // gt_eqF. Qed.
-Lemma meanE S l v : S != set0 ->
-  mean S l v = (\sum_(i in S) exp (l i))^-1 *: \sum_(i in S) exp (l i) *: v i.
+Lemma tile_meanE S l v : S != set0 ->
+  tile_mean S l v = (\sum_(i in S) exp (l i))^-1 *: \sum_(i in S) exp (l i) *: v i.
 Proof.
 move=> S0; rewrite scaler_sumr; apply: eq_bigr => i _.
 by rewrite expB exp_lambda // scalerA.
 Qed.
 (* Without rounding the merge is softmax over both tiles. *)
 Theorem merge_exact (A B : {set I}) l v : A != set0 -> B != set0 -> [disjoint A & B] ->
-  merge (lambda A l) (mean A l v) (lambda B l) (mean B l v) = mean (A :|: B) l v.
+  merge (lambda A l) (tile_mean A l v) (lambda B l) (tile_mean B l v) = tile_mean (A :|: B) l v.
 Proof.
 move=> A0 B0 AB; have AB0 : A :|: B != set0 by rewrite setU_eq0 negb_and A0.
 have split (V : zmodType) (f : I -> V) : \sum_(i in A :|: B) f i = \sum_(i in A) f i + \sum_(i in B) f i.
   by rewrite -bigU //; apply: eq_bigl => i; rewrite !inE.
 have pos S : S != set0 -> \sum_(i in S) exp (l i) != 0 by move=> S0; rewrite -exp_lambda // gt_eqF.
-by rewrite /merge !exp_lambda // !meanE // !scalerA !mulfV ?pos // !scale1r !split.
+by rewrite /merge !exp_lambda // !tile_meanE // !scalerA !mulfV ?pos // !scale1r !split.
 Qed.
 End Message.
 
@@ -148,7 +148,7 @@ exists (fun o : {ffun 'I_1 -> 'rV[F]_1} => o ord0 ord0 ord0 != 0)%R => S; split=
   pose t (A : bool) :=
     told exp ln S (fun _ _ _ => 0%R) (fun (A : bool) _ _ => const_mx A%:R)%R (fun _ _ x => x) A x.
   by exists [:: t false; t true]; split=> // -[]; rewrite !inE eqxx ?orbT.
-rewrite /answer /told /merge /number /mean ffunE !mxE /= mulr0 addr0 summxE.
+rewrite /answer /told /merge /number /tile_mean ffunE !mxE /= mulr0 addr0 summxE.
 rewrite (eq_bigl predT) => [|i]; last by rewrite inE.
 rewrite big_ord1 !mxE; case: A; last by rewrite !mulr0 eqxx.
 by rewrite mulr1 !mulf_neq0 ?invr_eq0 ?gt_eqF ?addr_gt0.
@@ -329,7 +329,7 @@ Definition num (s : {ffun position -> bool}) h c := (\sum_(r < p) s (h, c, r) * 
 (* The numbers that H heads tell, with equal logits, are whole numbers from 0 to 2^p - 1; no two
    lists of bits have the same. *)
 Theorem reached l : (0 < n)%N ->
-  (forall s h c, mean exp ln setT (fun=> l) (val s h) 0 c = (num s h c)%:R /\
+  (forall s h c, tile_mean exp ln setT (fun=> l) (val s h) 0 c = (num s h c)%:R /\
     (num s h c < 2 ^ p)%N) /\
   forall s s', (forall h c, num s h c = num s' h c) -> s = s'.
 Proof.
@@ -338,7 +338,7 @@ move=> n0; split=> [s h c|s s' eq]; last first.
 split; last exact: binary_lt.
 have card : #|[set: position]| = n by rewrite cardsT !card_prod !card_ord.
 have T0 : [set: position] != set0 by rewrite -card_gt0 card.
-rewrite (meanE expD exp_gt0 lnK) // sumr_const card -scaler_sumr scalerA mxE summxE.
+rewrite (tile_meanE expD exp_gt0 lnK) // sumr_const card -scaler_sumr scalerA mxE summxE.
 have -> : (exp l *+ n)^-1 * exp l = n%:R^-1.
   by rewrite -[exp l *+ _]mulr_natl invfM -mulrA mulVf ?mulr1 ?gt_eqF.
 rewrite (eq_bigl predT) => [|i]; last by rewrite inE.
@@ -353,3 +353,13 @@ have -> : \sum_i val s h i 0 c = (n * num s h c)%:R.
 by rewrite [X in _ * X]natrM mulKf // pnatr_eq0 -lt0n.
 Qed.
 End Reached.
+
+(* A tile that tells nothing, where nothing is asked: one row in the table. *)
+Example tile_met (F : realFieldType) (exp ln : F -> F) (S : {set 'I_2})
+  (logit : bool -> 'I_1 -> 'I_2 -> F) (value : bool -> 'I_1 -> 'I_2 -> 'rV[F]_1)
+  (f := fun _ _ : bool => true) : (rows f <= 2 ^ (1 * 1.+1 * 0))%N.
+Proof.
+apply: (@tile F exp ln 1 1 0 bool_finType bool_finType bool_finType [finType of 'I_2] S logit value
+  (fun _ _ _ => 0%R) _ (fun _ _ => 0%R) (fun _ _ => 0%R) (fun _ => true)) => // x.
+by exists [:: 0%R]; split=> // A; rewrite inE.
+Qed.

@@ -3,7 +3,7 @@
    R is any ordered field; exp is the exponential function, the sum of its power series
    (exponential.v), and ln is its inverse. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import identities exponential.
+Require Import definitions identities exponential.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -16,11 +16,13 @@ Hypotheses (expE : exponential exp) (lnE : logarithm exp ln).
 Let expD := expD expE.        Let exp_gt0 := exp_gt0 expE.        Let exp_ge := exp_ge expE.
 Let lnK := lnK lnE.           Let expK := expK expE lnE.
 Variable N : nat.                                                      (* n = N + 1 numbers *)
+Implicit Types a : 'I_N.+1 -> R.
 Definition Z (a : 'I_N.+1 -> R) := \sum_i exp (a i).
-Definition p (a : 'I_N.+1 -> R) i := exp (a i) / Z a.                  (* softmax *)
+Local Notation p := (softmax exp).
 Definition boltz a := \sum_i a i * p a i.                              (* (14.1) *)
 Definition S (q : 'I_N.+1 -> R) := - \sum_i q i * ln (q i).            (* entropy *)
 
+Lemma pE a i : p a i = exp (a i) / Z a. Proof. by []. Qed.
 Lemma Z_gt0 a : 0 < Z a.
 Proof.
 by rewrite /Z (bigD1 ord0) //= ltr_paddr // sumr_ge0 // => i _; apply: ltW.
@@ -32,7 +34,7 @@ Proof. by rewrite -mulr_suml mulfV // gt_eqF // Z_gt0. Qed.
 Theorem log_sum_exp a : boltz a = ln (Z a) - S (p a).
 Proof.
 have lnp i : ln (p a i) = a i - ln (Z a).
-  rewrite -[RHS]expK; congr ln; rewrite /p; apply: (mulIf (lt0r_neq0 (Z_gt0 a))).
+  rewrite -[RHS]expK; congr ln; rewrite pE; apply: (mulIf (lt0r_neq0 (Z_gt0 a))).
   by rewrite divfK ?lt0r_neq0 ?Z_gt0 // -{2}(lnK (Z_gt0 a)) -expD subrK.
 rewrite /S opprK -[ln (Z a)]mulr1 -(p_sum a) mulr_sumr -big_split /=.
 by apply: eq_bigr => i _; rewrite lnp; ident.
@@ -107,7 +109,7 @@ have a0 : a ord0 = 0 by rewrite /a eqxx.
 rewrite a0 sub0r /boltz (bigD1 ord0) //= a0 mul0r add0r.
 rewrite (eq_bigr (fun _ => - (1 + omega) * (exp (- (1 + omega)) / (1 + omega)))) => [|i ne];
   last first.
-  by rewrite /p ZE aN.
+  by rewrite pE ZE aN.
 rewrite sumr_const cardC1 card_ord /= -mulr_natl.
 have om1 : 1 + omega != 0 by rewrite gt_eqF // (lt_le_trans ltr01) // ler_addl.
 transitivity (- (N%:R * exp (- (1 + omega))) * ((1 + omega) / (1 + omega))); first by ident.
@@ -125,10 +127,8 @@ Variables (R : realFieldType) (d m : nat).
 Record head := Head { WQ : 'M[R]_(d, m); bQ : 'rV[R]_m; WK : 'M[R]_(d, m); bK : 'rV[R]_m;
                       WV : 'M[R]_d; bV : 'rV[R]_d }.
 Definition score h (q x : 'rV[R]_d) : R := ((q *m WQ h + bQ h) *m (x *m WK h + bK h)^T) 0 0.
-Definition winners h q (X : seq 'rV[R]_d) := [seq x <- X | all (fun y => score h q y <= score h q
-  x) X].
-Definition mean (X : seq 'rV[R]_d) : 'rV[R]_d := (size X)%:R^-1 *: \sum_(x <- X) x.
-Definition attend h q X := mean [seq x *m WV h + bV h | x <- winners h q X].
+Definition mean_row (X : seq 'rV[R]_d) : 'rV[R]_d := (size X)%:R^-1 *: \sum_(x <- X) x.
+Definition attend h q X := mean_row [seq x *m WV h + bV h | x <- winners (score h q) X].
 Definition layer (skip : bool) hs q X := (if skip then q else 0) + \sum_(h <- hs) attend h q X.
 
 Variables (x0 l : 'rV[R]_d).
@@ -156,7 +156,7 @@ rewrite score_le /cmp; case: ltrgt0P => [s0|s0|->]; last by rewrite mulr0 lexx.
   by rewrite pmulr_lge0 // subr_ge0 ler_nat.
 by rewrite nmulr_lge0 // subr_le0 ler_nat.
 Qed.
-Lemma winnersE h q ks : winners h q (map x ks) = map x [seq k <- ks | all (cmp h q ^~ k) ks].
+Lemma winnersE h q ks : winners (score h q) (map x ks) = map x [seq k <- ks | all (cmp h q ^~ k) ks].
 Proof.
 rewrite /winners filter_map; congr (map _ _); apply: eq_filter => k /=.
 by rewrite all_map; apply: eq_all => j /=; rewrite score_le_nat.
@@ -174,7 +174,7 @@ have sum ks : \sum_(y <- [seq y *m WV h + bV h | y <- map x ks]) y = c *+ size k
   rewrite !big_map (eq_bigr (fun k : nat => c + k%:R *: s)) => [|k _];
     last by rewrite mulmxDl -scalemxAl addrAC.
   by rewrite big_split /= big_const_seq count_predT iter_addr_0 -scaler_suml -natr_sum.
-by rewrite /mean !sum !big_cons !big_nil.
+by rewrite /mean_row !sum !big_cons !big_nil.
 Qed.
 End Hardmax.
 
@@ -214,7 +214,7 @@ Hypothesis WK0 : WK h = 0.                                    (* so all keys tie
 Hypothesis WV1 : WV h = 1%:M.                                 (* W_V W_O = 1 *)
 Definition code k : 'rV[R]_1 := (n.+1 ^ k)%:R%:M.             (* token k becomes (n + 1)^k *)
 
-Lemma all_tie q X : winners h q X = X.
+Lemma all_tie q X : winners (score h q) X = X.
 Proof.
 apply/all_filterP/allP => x _; apply/allP => y _.
 by rewrite /score WK0 !mulmx0.
@@ -223,7 +223,7 @@ Qed.
 Lemma attend_sum q a : size a = n -> attend h q (map code a) =
   n%:R^-1 *: ((\sum_(k <- a) n.+1 ^ k)%N%:R%:M + bV h *+ n).
 Proof.
-move=> sa; rewrite /attend all_tie /mean !size_map sa; congr (_ *: _).
+move=> sa; rewrite /attend all_tie /mean_row !size_map sa; congr (_ *: _).
 rewrite !big_map (eq_bigr (fun k => code k + bV h)) => [|k _]; last by rewrite WV1 mulmx1.
 rewrite big_split /= big_const_seq count_predT iter_addr_0 sa; congr (_ + _).
 rewrite /code natr_sum; elim: a {sa} => [|k a IH]; first by rewrite !big_nil raddf0.

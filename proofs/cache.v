@@ -10,7 +10,7 @@ Local Open Scope ring_scope.
 
 (* A mean E over coins o, whatever their law. All that is used of it: what is at most c for all coins
    is at most c on average. *)
-Definition is_mean (F : realFieldType) (Om : Type) (E : (Om -> F) -> F) :=
+Definition keeps_bounds (F : realFieldType) (Om : Type) (E : (Om -> F) -> F) :=
   forall X c, (forall o, X o <= c) -> E X <= c.
 
 Section State.
@@ -99,7 +99,7 @@ Proof.
 move=> sharp; rewrite -(card_in_imset (@one_drawer e state answer sharp)).
 by apply: leq_trans (max_card _) _; rewrite card_ord.
 Qed.
-Theorem state_with_coins (Om : Type) (E : (Om -> F) -> F) e state answer : is_mean E ->
+Theorem state_with_coins (Om : Type) (E : (Om -> F) -> F) e state answer : keeps_bounds E ->
   (forall k, exists i, e <= P i (free k)) ->
   E (fun o => #|well (state o) (answer o) ((2%:R * e - 1) / (2 ^ b - 1)%:R)|%:R) <= S%:R.
 Proof.
@@ -184,7 +184,7 @@ Definition share (F : realFieldType) state write : F := #|copied state write|%:R
 Theorem copying (F : realFieldType) state write : share F state write <= S%:R / (#|V| ^ n)%:R.
 Proof. by rewrite ler_wpmul2r ?invr_ge0 ?ler0n // ler_nat copied_le. Qed.
 Theorem copying_on_average (F : realFieldType) (Om : Type) (E : (Om -> F) -> F) state write :
-  is_mean E -> E (fun o => share F (state o) (write o)) <= S%:R / (#|V| ^ n)%:R.
+  keeps_bounds E -> E (fun o => share F (state o) (write o)) <= S%:R / (#|V| ^ n)%:R.
 Proof. by move=> mean; apply: mean => o; apply: copying. Qed.
 End Copying.
 Theorem copying_attained (F : realFieldType) n S (V : finType) : (0 < S <= #|V| ^ n)%N ->
@@ -197,4 +197,41 @@ have inj : injective write by move=> s s' /enum_val_inj/(congr1 val)/= /val_inj.
 rewrite -[RHS]card_ord -(card_imset predT inj); apply: eq_card => x; rewrite inE.
 apply/eqP/imsetP => [<-|[s _ ->]]; first by exists (state x).
 by congr write; rewrite /state enum_valK inord_val.
+Qed.
+
+(* ---- Instances ---- *)
+(* One question about one free token of one bit, with all its weight on that token. *)
+Section Met.
+Variable F : realFieldType.
+Let P : 'M[F]_1 := 1%:M.
+Let known (_ : 'I_1) : F := 0.
+Let P0 i j : 0 <= P i j. Proof. by rewrite mxE ler0n. Qed.
+Let P1 i : \sum_j P i j = 1. Proof. by rewrite big_ord1 mxE !ord1. Qed.
+Let all_seen (k : 'I_1) : exists i, 1 <= P i k.
+Proof. by exists k; rewrite mxE eqxx. Qed.
+Example must_hold_met state (answer : 'I_2 -> 'I_1 -> F) :
+  (#|well P (b := 1) id known state answer ((2%:R * 1 - 1) / (2 ^ 1 - 1)%:R)| <= 2)%N.
+Proof. by apply: must_hold all_seen; [exact: P0 | exact: P1 | exact: inj_id |]. Qed.
+Example state_with_coins_met (state : bool -> _ -> 'I_2) (answer : bool -> 'I_2 -> 'I_1 -> F)
+  (E := fun X : bool -> F => X true) :
+  E (fun o => #|well P (b := 1) id known (state o) (answer o) ((2%:R * 1 - 1) / (2 ^ 1 - 1)%:R)|%:R)
+    <= 2%:R.
+Proof.
+apply: (@state_with_coins F 1 1 1 1 2 P P0 P1 id known (@inj_id _) isT bool E) => //.
+by move=> X c; apply.
+Qed.
+Example no_larger_met : exists (state : _ -> 'I_1) answer,
+  (1 < #|well_upto P (b := 1) id known state answer (2 ^ 1 - 1)%:R^-1|)%N.
+Proof. by apply: no_larger; [exact: P0 | exact: P1 | exact: inj_id |]. Qed.
+End Met.
+(* Two words of one letter out of two, and one state: one of the two is copied. *)
+Example copying_attained_met (F : realFieldType) : exists (state : 1.-tuple bool -> 'I_1) write,
+  share F state write = 1%:R / (2 ^ 1)%:R.
+Proof. by have := @copying_attained F 1 1 [finType of bool]; rewrite card_bool; apply. Qed.
+Example copying_on_average_met (F : realFieldType) (state : bool -> 1.-tuple bool -> 'I_1) write
+  (E := fun X : bool -> F => X true) :
+  E (fun o => share F (state o) (write o)) <= 1%:R / (2 ^ 1)%:R.
+Proof.
+have := @copying_on_average 1 1 [finType of bool] F bool E state write.
+by rewrite card_bool; apply => X c; apply.
 Qed.

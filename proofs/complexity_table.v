@@ -1,6 +1,7 @@
 (* Chapter 8: The complexity table, checked (Propositions 8.2, 8.3, 8.5, 8.7, 8.8) *)
 From Coq Require Import Lia.
 From mathcomp Require Import all_ssreflect all_algebra.
+Require Import definitions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -214,9 +215,6 @@ Definition times j := #|[set s | j \in S s]|.
 Definition merged (logit : 'I_n -> F) (j : 'I_n) :=
   (\sum_(s | j \in S s) ex (logit j)) / \sum_s \sum_(l in S s) ex (logit l).
 Definition union := \bigcup_s S s.
-(* Softmax over a set of keys. *)
-Definition softmax_on (A : {set 'I_n}) j := if j \in A then ex (a j) / \sum_(l in A) ex (a l)
-  else 0.
 Lemma sum_times (f : 'I_n -> F) : \sum_s \sum_(l in S s) f l = \sum_(l in union) f l *+ times l.
 Proof.
 rewrite (exchange_big_dep (mem union)) /=; last by move=> s j _ js; apply/bigcupP; exists s.
@@ -234,7 +232,7 @@ Lemma num_times (c : F) j : \sum_(s | j \in S s) c = c *+ times j.
 Proof. by rewrite sumr_const; congr (_ *+ _); apply: eq_card => s; rewrite !inE. Qed.
 (* Proposition 8.5 (Rounds merge to a union): with a - ln N the merged weights are softmax over
    the union. *)
-Theorem rounds_merge j : merged (fun j => a j - ln (times j)%:R) j = softmax_on union j.
+Theorem rounds_merge j : merged (fun j => a j - ln (times j)%:R) j = softmax_on ex union a j.
 Proof.
 have e l : l \in union -> ex (a l - ln (times l)%:R) *+ times l = ex (a l).
   move=> lu; have t0 : (0 < times l)%N by rewrite lt0n times0 lu.

@@ -2,7 +2,7 @@
    ids.sharp (Proposition 15.7), ids.mean (Proposition 15.8).
    R is any ordered field; exp is the exponential function (exponential.v). *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import identities exponential.
+Require Import definitions identities exponential.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -20,15 +20,15 @@ Qed.
 Section Mean.
 Variables (R : realFieldType) (K : nat) (z : 'I_K -> R).
 (* A multiset of n tokens: counts m that add up to n; its mean. *)
-Definition mean (m : 'I_K -> nat) : R := (\sum_k (m k)%:R * z k) / (\sum_k m k)%:R.
+Definition multiset_mean (m : 'I_K -> nat) : R := (\sum_k (m k)%:R * z k) / (\sum_k m k)%:R.
 
 (* (a) z_1, ..., z_K linearly independent over the rationals (so for whole coefficients):
    different multisets of one size have different ids. *)
 Theorem means_independent (m m' : 'I_K -> nat) :
   (forall c : 'I_K -> int, \sum_k (c k)%:~R * z k = 0 -> forall k, c k = 0) ->
-  (0 < \sum_k m k)%N -> (\sum_k m k = \sum_k m' k)%N -> mean m = mean m' -> m =1 m'.
+  (0 < \sum_k m k)%N -> (\sum_k m k = \sum_k m' k)%N -> multiset_mean m = multiset_mean m' -> m =1 m'.
 Proof.
-move=> free n0 eqn; rewrite /mean -eqn => e k.
+move=> free n0 eqn; rewrite /multiset_mean -eqn => e k.
 have n0' : (\sum_k m k)%:R != 0 :> R by rewrite pnatr_eq0 -lt0n.
 (* Equal means are a relation with whole coefficients m_k - m'_k. *)
 have rel : \sum_k ((m k)%:Z - (m' k)%:Z)%:~R * z k = 0.
@@ -53,11 +53,10 @@ Qed.
 (* (b) Equispaced tokens z_k = a + b k: all tokens in n-subsets, listed in Ss,
   give at most K (n (K - n) + 1)
    pairs of token id and context id. *)
-Definition set_mean (S : {set 'I_K}) := (\sum_(k in S) z k) / #|S|%:R.
 Theorem means_equispaced n a b (Ss : seq ('I_K * {set 'I_K})) :
   (forall k : 'I_K, z k = a + b * (k : nat)%:R) ->
   (forall p, p \in Ss -> p.1 \in p.2 /\ #|p.2| = n) ->
-  (size (undup [seq (z p.1, set_mean p.2) | p <- Ss]) <= K * (n * (K - n)).+1)%N.
+  (size (undup [seq (z p.1, mean_on p.2 z) | p <- Ss]) <= K * (n * (K - n)).+1)%N.
 Proof.
 move=> zE sub; pose sum (S : {set 'I_K}) := (\sum_(k in S) (k : nat))%N.
 have bounds (S : {set 'I_K}) : #|S| = n -> ('C(n, 2) <= sum S <= 'C(n, 2) + n * (K - n))%N.
@@ -72,12 +71,12 @@ have bounds (S : {set 'I_K}) : #|S| = n -> ('C(n, 2) <= sum S <= 'C(n, 2) + n * 
 pose w (p : 'I_K * {set 'I_K}) : 'I_K * 'I_(n * (K - n)).+1 := (p.1, inord (sum p.2 - 'C(n, 2))).
 pose h (q : 'I_K * 'I_(n * (K - n)).+1) : R * R :=
   (z q.1, (a *+ n + b * ('C(n, 2) + q.2)%:R) / n%:R).
-have vw p : p \in Ss -> (z p.1, set_mean p.2) = h (w p).
+have vw p : p \in Ss -> (z p.1, mean_on p.2 z) = h (w p).
   move=> /sub[_ pn]; have /andP[lo hi] := bounds _ pn.
-  rewrite /h /w /= /set_mean pn inordK ?ltnS ?leq_subLR // subnKC //; congr (_, _ / _).
+  rewrite /h /w /= /mean_on pn inordK ?ltnS ?leq_subLR // subnKC //; congr (_, _ / _).
   under eq_bigr do rewrite zE; rewrite big_split /= sumr_const pn -mulr_sumr; congr (_ + _ * _).
   by rewrite /sum natr_sum.
-have -> : [seq (z p.1, set_mean p.2) | p <- Ss] = [seq h (w p) | p <- Ss] by apply/eq_in_map.
+have -> : [seq (z p.1, mean_on p.2 z) | p <- Ss] = [seq h (w p) | p <- Ss] by apply/eq_in_map.
 have := @size_through _ _ [finType of 'I_K * 'I_(n * (K - n)).+1] Ss (fun p => h (w p)) w h.
 by rewrite card_prod !card_ord; apply.
 Qed.
@@ -90,8 +89,7 @@ Hypothesis z0 : forall k, z k != 0.
 Hypothesis beta0 : 0 < beta.
 
 (* (a) Hardmax: the mean of the values whose logit beta z_k z_j is largest in the sequence. *)
-Definition winners k (X : seq 'I_K) :=
-  [seq j <- X | all (fun i => beta * z k * z i <= beta * z k * z j) X].
+Local Notation winners k := (winners (fun j => beta * z k * z j)).
 Definition hard k X := (\sum_(j <- winners k X) z j) / (size (winners k X))%:R.
 
 Lemma hard_value k X : k \in X -> exists j, hard k X = z j.
@@ -169,3 +167,26 @@ rewrite ler_wpmul2l ?mulr_ge0 ?ler0n ?(ltW (exp_gt0 _)) //.
 by rewrite /Z (bigD1 j) //= ler_addl sumr_ge0 // => i _; apply: ltW.
 Qed.
 End Sharp.
+
+(* ---- Instances ---- *)
+(* One token, of id 1. *)
+Example means_independent_met (R : realFieldType) (m m' : 'I_1 -> nat) : (0 < m ord0)%N ->
+  m ord0 = m' ord0 -> m =1 m'.
+Proof.
+move=> m0 mm; apply: (@means_independent R 1 (fun _ => 1)); rewrite ?big_ord1 //.
+  by move=> c; rewrite big_ord1 mulr1 => /eqP; rewrite intr_eq0 => /eqP c0 k; rewrite ord1.
+by rewrite /multiset_mean !big_ord1 mm.
+Qed.
+(* The tokens 0 and 1, and both alone. *)
+Example means_equispaced_met (R : realFieldType) (z := fun k : 'I_2 => 0 + 1 * (k : nat)%:R : R)
+  (Ss := [seq (k, [set k]) | k <- enum 'I_2]) :
+  (size (undup [seq (z p.1, mean_on p.2 z) | p <- Ss]) <= 2 * (1 * (2 - 1)).+1)%N.
+Proof.
+by apply: (means_equispaced (a := 0) (b := 1)) => // p /mapP[k _ ->]; rewrite inE eqxx cards1.
+Qed.
+Example hard_pairs_met (R : realFieldType) (z := fun k : 'I_2 => (k.+1)%:R : R)
+  (Xs := [seq (k, [:: k]) | k <- enum 'I_2]) :
+  (size (undup [seq (z p.1, hard z 1 p.1 p.2) | p <- Xs]) <= 2 ^ 2)%N.
+Proof.
+apply: hard_pairs => [k||p /mapP[k _ ->]]; [by rewrite pnatr_eq0 | exact: ltr01 | by rewrite inE /=].
+Qed.

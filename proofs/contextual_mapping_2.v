@@ -1,6 +1,7 @@
 (* Chapter 15, page one_layer_memorization/contextual_mapping, continued.
    Proposition 15.12 (Positions): ids.positions. *)
 From mathcomp Require Import all_ssreflect all_algebra perm.
+Require Import definitions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -124,9 +125,9 @@ Variables (R : realFieldType) (N M : nat).
 Local Notation n := N.+1.       Local Notation K := M.+1.
 Variables (z : 'I_K -> R) (b : 'I_n -> R).
 Hypothesis free : forall c : 'I_K -> int, \sum_a (c a)%:~R * z a = 0 -> forall a, c a = 0.
-Definition mean (X : {ffun 'I_n -> 'I_K}) : R := (\sum_j (z (X j) + b j)) / n%:R.
+Definition context_mean (X : {ffun 'I_n -> 'I_K}) : R := mean (fun j => z (X j) + b j).
 (* Encoded token and context id of the token at place k of the sequence X. *)
-Definition pair (p : {ffun 'I_n -> 'I_K} * 'I_n) := ((p.1 p.2, p.2), mean p.1).
+Definition pair (p : {ffun 'I_n -> 'I_K} * 'I_n) := ((p.1 p.2, p.2), context_mean p.1).
 
 (* How often each token stands at the other N places. *)
 Definition count (p : {ffun 'I_n -> 'I_K} * 'I_n) (a : 'I_K) : nat :=
@@ -146,10 +147,10 @@ Lemma counts_nth p a : tnth (counts p) a = count p a :> nat.
 Proof. by rewrite tnth_mktuple. Qed.
 
 (* The mean is that of the query and of the counts. *)
-Lemma meanE p : mean p.1 * n%:R =
+Lemma context_meanE p : context_mean p.1 * n%:R =
   z (p.1 p.2) + \sum_a (count p a)%:R * z a + \sum_j b j.
 Proof.
-rewrite /mean divfK ?pnatr_eq0 // big_split /=; congr (_ + _).
+rewrite /context_mean meanE divfK ?pnatr_eq0 // big_split /=; congr (_ + _).
 rewrite (bigD1_ord p.2) //=; congr (_ + _).
 under [RHS]eq_bigr do rewrite /count natr_sum mulr_suml.
 rewrite exchange_big; apply: eq_bigr => i _ /=.
@@ -164,7 +165,7 @@ split=> [[e1 e2 em]|e].
   suff -> : counts p = counts q by rewrite e1 e2.
   apply/eq_from_tnth => a; apply/val_inj; rewrite /= !counts_nth.
   have rel : \sum_a ((count p a)%:Z - (count q a)%:Z)%:~R * z a = 0.
-    have := congr1 ( *%R^~ n%:R) em; rewrite /= !meanE e1 => /addIr/addrI/eqP.
+    have := congr1 ( *%R^~ n%:R) em; rewrite /= !context_meanE e1 => /addIr/addrI/eqP.
     rewrite -subr_eq0 -sumrB => /eqP r; rewrite -[RHS]r; apply: eq_bigr => i _.
     by rewrite intrD rmorphN /= -!pmulrn mulrBl.
   by have /eqP := free rel a; rewrite subr_eq0 => /eqP[].
@@ -172,7 +173,7 @@ have ec : counts p = counts q := congr1 snd e.
 case: e => e1 e2 _.
 rewrite /pair e1 e2; congr (_, _).
 have nz : n%:R != 0 :> R by rewrite pnatr_eq0.
-apply: (mulIf nz); rewrite !meanE e1; congr (_ + _ + _); apply: eq_bigr => a _.
+apply: (mulIf nz); rewrite !context_meanE e1; congr (_ + _ + _); apply: eq_bigr => a _.
 by rewrite -!counts_nth ec.
 Qed.
 

@@ -2,33 +2,30 @@
    Lemma 13.2, Theorem 13.3, Propositions 13.5, 13.6, 13.7. *)
 From Coq Require Import ZArith ZifyClasses ZifyInst ZifyBool Lia.
 From mathcomp Require Import all_ssreflect.
-Require Import patterns_and_conditions.
+Require Import definitions patterns_and_conditions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
 
-(* Definition 13.1, (13.2): in layer l + 1 token k reads A l k, l = 0, 1, ... *)
+(* Definition 13.1, (13.2): in layer l + 1 token k reads A l k, l = 0, 1, ...; its field after L layers
+   is whom it has heard of. *)
+Local Notation field A := (heard_of (with_self A)).
 Section Fields.
 Variables (T : finType) (A : nat -> T -> {set T}).
-Fixpoint field L k := if L is l.+1 then field l k :|: \bigcup_(j in A l k) field l j else [set k].
-
-(* Layers of any kind: the new state of k is a function of its old state and of those of A l k. *)
 Variables (St In : Type) (embed : T -> In -> St) (F : nat -> T -> (T -> St) -> St).
-Definition local := forall l k s s', s k = s' k -> {in A l k, s =1 s'} -> F l k s = F l k s'.
-Fixpoint state L (x : T -> In) k := if L is l.+1 then F l k (state l x) else embed k (x k).
 
 (* Lemma 13.2 (Fields). *)
-Theorem fields : local -> forall L x x' k, {in field L k, x =1 x'} -> state L x k = state L x' k.
-Proof.
-move=> loc; elim=> [|l IH] x x' k eqx /=; first by rewrite eqx ?set11.
-apply: loc => [|j jA]; apply: IH => i iS; apply: eqx; first by rewrite inE iS.
-by rewrite inE; apply/orP; right; apply/bigcupP; exists j.
-Qed.
+Theorem fields : local (with_self A) F ->
+  forall L x x' k, {in field A L k, x =1 x'} -> state embed F L x k = state embed F L x' k.
+Proof. exact: heard_of_state. Qed.
 End Fields.
 (* layers that add up what is read are local in this sense *)
 Example local_sums (T : finType) (A : nat -> T -> {set T}) :
-  local A (fun l k (s : T -> nat) => s k + \sum_(j in A l k) s j).
-Proof. by move=> l k s s' -> e; congr (_ + _); apply: eq_bigr => j /e. Qed.
+  local (with_self A) (fun l k (s : T -> nat) => s k + \sum_(j in A l k) s j).
+Proof.
+move=> l k s s' e; congr (_ + _); first by apply: e; rewrite setU11.
+by apply: eq_bigr => j jA; apply: e; rewrite setU1r.
+Qed.
 
 (* Proposition 13.5 (Three schemes). Head h of H reads B h; p steps S q. *)
 Section Schemes.
@@ -44,7 +41,7 @@ Definition SEQUENTIAL (l : nat) := merged (fun _ k => S (step l) k).
 Lemma field_sub (A B : nat -> T -> {set T}) :
   (forall l k, A l k \subset B l k) -> forall L k, field A L k \subset field B L k.
 Proof.
-move=> AB; elim=> [|t IH] k //=; apply: setUSS; first exact: IH.
+move=> AB; elim=> [|t IH] k; rewrite ?heard_self //; apply: setUSS; first exact: IH.
 apply/bigcupsP => j jA; apply: subset_trans (IH j) _.
 by apply: (bigcup_sup j); rewrite // (subsetP (AB t k)).
 Qed.
@@ -95,10 +92,10 @@ Qed.
 Lemma distance_field n (D : pred nat) L (k j : 'I_n) : D 0 ->
   (j \in field (@reads_at n D) L k) = (j <= k) && sums D L (k - j).
 Proof.
-move=> D0; elim: L k => [|L IH] k /=; first by rewrite inE -val_eqE /=; arith.
+move=> D0; elim: L k => [|L IH] k; first by rewrite /= inE -val_eqE /=; arith.
 have skip i : sums D L i -> sums D L.+1 i.
   by move=> s /=; apply/existsP; exists ord0; rewrite D0 subn0.
-rewrite inE IH; apply/orP/andP => [[/andP[jk s]|/bigcupP[i]]|[jk /existsP[d /andP[Dd s]]]].
+rewrite heard_self /= inE IH; apply/orP/andP => [[/andP[jk s]|/bigcupP[i]]|[jk /existsP[d /andP[Dd s]]]].
 - by split; last exact: skip.
 - rewrite inE IH => /andP[ik Di] /andP[ji s]; split; first exact: leq_trans ji ik.
   have lt : k - i < (k - j).+1 by move: ji ik; arith.
@@ -165,7 +162,7 @@ rewrite /reached (eq_bigr (fun i : 'I_m => nat_of_bool (w %| i.+2))) => [|i _].
 have im := ltn_ord i; congr nat_of_bool.
 have one k j : (j \in field (@causal_fixed (2 * m).+2 w) 1 k) =
     (j == k) || (j <= k) && ((k %/ w == j %/ w) || (w %| j.+1)).
-  rewrite /= !inE; congr (_ || _); apply/bigcupP/idP => [[j' + /set1P ->]|jk]; rewrite ?inE //.
+  rewrite heard_self /= !inE; congr (_ || _); apply/bigcupP/idP => [[j' + /set1P ->]|jk]; rewrite ?inE //.
   by exists j; rewrite ?inE.
 rewrite !one -!val_eqE /= !inordK; try by arith.
 (* source and query lie in different blocks *)
@@ -181,10 +178,10 @@ Theorem star_field n L (k j : 'I_n) : 0 < L ->
   (j \in field (@causal_star n) L k) = (j == 0 :> nat) || (j <= k <= j + L).
 Proof.
 case: L => // L _; elim: L k => [|L IH] k.
-  rewrite /= !inE -val_eqE /=; apply/orP/idP => [[/eqP e|/bigcupP[i]]|c]; first by rewrite e; arith.
+  rewrite heard_self /= !inE -val_eqE /=; apply/orP/idP => [[/eqP e|/bigcupP[i]]|c]; first by rewrite e; arith.
     by rewrite !inE -!val_eqE /= => + /eqP e; rewrite -e; arith.
   by right; apply/bigcupP; exists j; rewrite !inE -?val_eqE /=; move: c; arith.
-rewrite [field _ _]/= in_setU; apply/orP/idP => [[|/bigcupP[i]]|c].
+rewrite heard_self in_setU; apply/orP/idP => [[|/bigcupP[i]]|c].
 - by rewrite (IH k); arith.
 - by rewrite inE (IH i) -val_eqE /=; arith.
 have [near|far] := boolP ((j == 0 :> nat) || (j <= k <= j + L.+1)).
@@ -327,7 +324,12 @@ Example reach_none : exists answer, sees (V := 2) 1 (fun _ _ => set0) answer /\
 Proof.
 have [answer see e] := @reach_attained 2 2 1 (fun _ _ => set0) isT; exists answer; split=> //.
 rewrite e (_ : reach 1 _ = set0); first by rewrite cards0 setC0 cardsT card_ffun !card_ord.
-apply/setP => i; have im := ltn_ord i; rewrite !inE !big_set0 !inE !orbF -!val_eqE /=.
+apply/setP => i; have im := ltn_ord i; rewrite !inE !heard_self !inE !big_set0 !inE !orbF -!val_eqE /=.
 by rewrite !inordK; arith.
 Qed.
 
+(* Whoever never answers is a model that sees what reaches it. *)
+Example reach_bound_met m V L (A : nat -> 'I_(2 * m).+2 -> {set 'I_(2 * m).+2})
+  (answer : 'I_m -> ('I_(2 * m).+2 -> option 'I_V) -> option 'I_V := fun _ _ => None) :
+  V * (\sum_i #|right answer i|) <= (V * #|reach L A| + #|~: reach L A|) * #|{ffun 'I_m -> 'I_V}|.
+Proof. exact: reach_bound. Qed.

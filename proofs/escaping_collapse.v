@@ -1,7 +1,7 @@
 (* Chapter 1, "Escaping collapse" (notebooks/path_decomposition/escaping_collapse.ipynb).
    Propositions 4.1, 4.6, 4.10, part of Theorem 4.2. Compile paths.v and rank_collapse.v first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import paths rank_collapse.
+Require Import definitions paths rank_collapse.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -58,18 +58,17 @@ Qed.
 Section LayerNorm.
 Variables (F : rcfType) (n d : nat) (gamma beta : 'rV[F]_d.+1) (eps : F).
 Implicit Types (X : 'M[F]_(n, d.+1)).
-(* The mean and the variance of the entries of token i. *)
-Definition mean X i : F := (\sum_j X i j) / d.+1%:R.
-Definition var X i : F := (\sum_j (X i j - mean X i) ^+ 2) / d.+1%:R.
+(* The variance of the entries of token i. *)
+Definition var X i : F := mean (fun j => (X i j - mean (X i)) ^+ 2).
 Definition LayerNorm X : 'M[F]_(n, d.+1) := \matrix_(i, j)
-  ((X i j - mean X i) / Num.sqrt (var X i + eps) * gamma 0 j + beta 0 j).
-(* (4.5): C, and D with D_ii^2 = |C x_i|^2 / d + eps. *)
-Definition C : 'M[F]_d.+1 := 1%:M - d.+1%:R^-1 *: const_mx 1.
-Definition D_ii X i : F := Num.sqrt (normF2 (row i (X *m C)) / d.+1%:R + eps).
+  ((X i j - mean (X i)) / Num.sqrt (var X i + eps) * gamma 0 j + beta 0 j).
+(* (4.5): C centres the entries of a token, and D with D_ii^2 = |C x_i|^2 / d + eps. *)
+Definition C : 'M[F]_d.+1 := centring F d.+1.
+Definition D_ii X i : F := Num.sqrt (sqnorm (row i (X *m C)) / d.+1%:R + eps).
 Definition D_inv X : 'M[F]_n := diag_mx (\row_i (D_ii X i)^-1).
-Lemma centre X i j : (X *m C) i j = X i j - mean X i.
+Lemma centre X i j : (X *m C) i j = X i j - mean (X i).
 Proof.
-rewrite mulmxBr mulmx1 -scalemxAr !mxE; congr (_ - _); rewrite mulrC /mean; congr (_ / _).
+rewrite /C centringE mulmxBr mulmx1 -scalemxAr !mxE; congr (_ - _); rewrite mulrC meanE; congr (_ / _).
 by apply: eq_bigr => k _; rewrite mxE mulr1.
 Qed.
 Theorem from_the_left X :
@@ -77,8 +76,8 @@ Theorem from_the_left X :
 Proof.
 apply/matrixP => i j; rewrite mul_mx_diag mul_diag_mx 2!mxE [in RHS]mxE [in RHS]mxE.
 rewrite [(one F n *m beta) i j]mxE big_ord1 [one F n i 0]mxE mul1r centre; congr (_ * _ + _).
-rewrite [RHS]mulrC [(\row__ _) _ _]mxE /D_ii; congr (_ / Num.sqrt (_ / _ + _)).
-by rewrite /normF2 big_ord1; apply: eq_bigr => k _; rewrite mxE centre.
+rewrite [RHS]mulrC [(\row__ _) _ _]mxE /D_ii /var !meanE; congr (_ / Num.sqrt (_ / _ + _)).
+by rewrite /sqnorm big_ord1; apply: eq_bigr => k _; rewrite mxE centre meanE.
 Qed.
 End LayerNorm.
 (* The three tokens (1, -1), (2, -2), (-1, 1), with eps = 0, gain 1 and bias 0. *)
@@ -90,11 +89,11 @@ Definition X3 : 'M[F]_(3, 2) := \matrix_(i, j) (size_of i * pm j).
 Definition N3 : 'M[F]_(3, 2) := LayerNorm (const_mx 1) 0 0 X3.
 Lemma N3E i j : N3 i j = size_of i / `|size_of i| * pm j.
 Proof.
-have mean0 : mean X3 i = 0.
-  by rewrite /mean big_ord_recl big_ord1 !mxE /= /pm /= mulr1 mulrN1 subrr mul0r.
+have mean0 : mean (X3 i) = 0.
+  by rewrite meanE big_ord_recl big_ord1 !mxE /= /pm /= mulr1 mulrN1 subrr mul0r.
 have var1 : var X3 i = size_of i ^+ 2.
-  rewrite /var mean0 !big_ord_recl big_ord0 !mxE /pm /= !subr0 mulr1 mulrN1 sqrrN addr0.
-  by rewrite -mulr2n -mulr_natr mulfK ?pnatr_eq0.
+  rewrite /var meanE mean0 !big_ord_recl big_ord0 !mxE /pm /= !subr0 mulr1 mulrN1 sqrrN addr0.
+  by rewrite -mulr2n -[_ *+ 2]mulr_natr mulfK ?pnatr_eq0.
 by rewrite mxE mean0 var1 subr0 !mxE mulr1 !addr0 sqrtr_sqr mulrAC.
 Qed.
 (* No matrix M and no row b give N(X) = X M + 1 b; in particular no diagonal factor does. *)

@@ -2,7 +2,7 @@
    R is any ordered field; exp and ln are any functions with the laws of the real ones that are
    listed where they are used. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import identities.
+Require Import definitions identities.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -115,7 +115,6 @@ Qed.
 
 Section Memory.
 Variables (R : realFieldType) (n : nat).
-Definition stochastic (P : 'M[R]_n) := (forall i j, 0 <= P i j) /\ forall i, \sum_j P i j = 1.
 Definition tv (P : 'M[R]_n) i j := 2%:R^-1 * \sum_k `|P i k - P j k|.
 (* (19.2): t is the coefficient tau(P), the largest tv. *)
 Definition is_tau P t := (forall i j, tv P i j <= t) /\ exists i j, tv P i j = t.
@@ -160,6 +159,17 @@ move=> p; rewrite inE => /eqP -> /=; split=> [|i j|i]; last by rewrite ffunE mxE
 by rewrite !ffunE.
 Qed.
 
+(* ... and both theorems at their instances. *)
+Example memory_met t : is_tau (product [:: (1%:M : 'M[rat]_2, [ffun i : 'I_2 => i])]) t ->
+  2%:R * (1 - 2%:R^-1) ^+ 1 - 1 <= t.
+Proof. by apply: memory memory_instance. Qed.
+Example counting_met : exists x : 'I_9 -> 'I_2 -> rat, 
+  (forall i c, 0 <= x i c <= 2%:R * 1) /\ 2%:R <= 2%:R * 1 / 1 :> rat.
+Proof.
+have [x [box apart]] := grid_instance; exists x; split; first exact: box.
+exact: (counting (k := 2) (delta := 1) _ box apart).
+Qed.
+
 (* ---- Proposition 19.4 (a) ---- *)
 Section LongLogits.
 (* exp and ln as the proof uses them; the real functions are an instance. *)
@@ -172,7 +182,6 @@ Variables (n : nat) (eps : R).
 Hypothesis n2 : (1 < n)%N.
 Hypothesis eps0 : 0 < eps.
 Hypothesis eps1 : eps < 1.
-Definition softmax (l : 'I_n -> R) i := exp (l i) / \sum_j exp (l j).
 (* A row of logits has radius at most r if it lies in an interval of length 2 r. *)
 Definition radius (l : 'I_n -> R) r := forall i j, l i - l j <= 2%:R * r.
 Definition need := 2%:R^-1 * ln ((1 - eps) * (n.-1)%:R / eps).          (* (19.5) *)
@@ -182,7 +191,7 @@ Proof. by rewrite le_eqVlt => /predU1P[->|/exp_lt/ltW]. Qed.
 Lemma q_gt0 : 0 < (1 - eps) * (n.-1)%:R / eps.
 Proof. by rewrite !mulr_gt0 ?invr_gt0 ?subr_gt0 ?ltr0n // -subn1 subn_gt0. Qed.
 
-Theorem long_logits l r i : radius l r -> 1 - eps <= softmax l i -> need <= r.
+Theorem long_logits l r i : radius l r -> 1 - eps <= softmax exp l i -> need <= r.
 Proof.
 move=> rad; have Z0 : 0 < \sum_j exp (l j).
   by rewrite (bigD1 i) //= ltr_paddr // sumr_ge0 // => j _; apply: ltW.
@@ -204,7 +213,7 @@ rewrite mulrCA -mulrA ler_wpmul2l ?(ltW (exp_gt0 _)) //.
 Qed.
 
 (* Equality for the logits r, -r, ..., -r, if the right side is not negative. *)
-Theorem long_logits_sharp : 0 <= need -> exists l i, radius l need /\ softmax l i = 1 - eps.
+Theorem long_logits_sharp : 0 <= need -> exists l i, radius l need /\ softmax exp l i = 1 - eps.
 Proof.
 move=> need0; pose i0 := Ordinal (ltnW n2); pose l i := if i == i0 then need else - need.
 exists l, i0; split=> [i j|].

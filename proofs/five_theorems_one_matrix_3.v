@@ -2,7 +2,7 @@
    R is any ordered field; exp is any function with the laws of the real one that are listed where
    they are used. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import identities five_theorems_one_matrix.
+Require Import definitions identities five_theorems_one_matrix.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -155,7 +155,6 @@ Hypothesis exp_gt0 : forall x, 0 < exp x.
 Hypothesis exp_lt : forall x y, x < y -> exp x < exp y.
 Definition sinh x := (exp x - exp (- x)) / 2%:R.
 Definition cosh x := (exp x + exp (- x)) / 2%:R.
-Definition tanh x := sinh x / cosh x.
 Variables (n : nat) (r : R).
 Hypothesis n2 : (1 < n)%N.
 Definition k := n./2.
@@ -309,12 +308,12 @@ by apply: mulr_ge0 => //; apply: mulr_ge0; [apply: sqr_ge0|apply: ltW].
 Qed.
 
 Lemma UE : U = exp r * exp r. Proof. by rewrite /U -expD; congr exp; ident. Qed.
-Lemma tanhE : tanh r = (U - 1) / (U + 1).
+Lemma tanhE : tanh exp r = (U - 1) / (U + 1).
 Proof.
 have EV : exp r * exp (- r) = 1 by rewrite -expD subrr exp0.
 have [E0 V0] : 0 < exp r /\ 0 < exp (- r) by split; apply: exp_gt0.
 have h2 : 2%:R^-1 != 0 :> R by rewrite invr_eq0 pnatr_eq0.
-rewrite /tanh /sinh /cosh -mulf_div divff // mulr1; apply/eqP; rewrite eqr_div; last 2 first.
+rewrite /tanh; apply/eqP; rewrite eqr_div; last 2 first.
 - by rewrite gt_eqF // addr_gt0.
 - by rewrite gt_eqF // addr_gt0 ?ltr01 // UE mulr_gt0.
 rewrite UE; move: (exp r) (exp (- r)) EV => E V EV; apply/eqP.
@@ -324,7 +323,7 @@ by rewrite EV mul1r.
 Qed.
 
 (* ... which is at most tanh R, and equal to it for even n. *)
-Theorem bound_tanh : 1 <= U -> sinh (2%:R * r) / (cosh (2%:R * r) + c_n) <= tanh r.
+Theorem bound_tanh : 1 <= U -> sinh (2%:R * r) / (cosh (2%:R * r) + c_n) <= tanh exp r.
 Proof.
 move=> U1; rewrite boundE tanhE; have U0 : 0 < U := exp_gt0 _.
 have Sge0 : 0 <= S by rewrite mulr_ge0 ?ler0n.
@@ -336,7 +335,7 @@ have -> : (U - 1) * (K * L * (U - 1) ^+ 2 + (K + L) ^+ 2 * U) - K * L * (U ^+ 2 
 apply: mulr_ge0; last exact: sqr_ge0.
 by apply: mulr_ge0; [rewrite subr_ge0|apply: ltW].
 Qed.
-Theorem bound_even : ~~ odd n -> sinh (2%:R * r) / (cosh (2%:R * r) + c_n) = tanh r.
+Theorem bound_even : ~~ odd n -> sinh (2%:R * r) / (cosh (2%:R * r) + c_n) = tanh exp r.
 Proof.
 move=> ev; rewrite boundE tanhE; have U0 : 0 < U := exp_gt0 _.
 have nk : (n - k = k)%N by rewrite -{1}(odd_double_half n) (negbTE ev) add0n -addnn addnK.

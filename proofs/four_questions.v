@@ -1,7 +1,7 @@
 (* Chapter 1, "Four questions to a proof" (notebooks/path_decomposition/four_questions.ipynb).
    Propositions 3.7, 3.8, 3.10, 3.12, 3.13, Remark 3.14. The rest is in four_questions_2.v. *)
 From mathcomp Require Import all_ssreflect all_algebra perm.
-Require Import exponential.
+Require Import definitions exponential.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -132,7 +132,6 @@ Qed.
 Section Softmax.
 Variables (R : realFieldType) (e : R -> R).
 Hypothesis e_gt0 : forall x, 0 < e x.
-Definition softmax n (A : 'M[R]_n) : 'M[R]_n := \matrix_(i, j) (e (A i j) / \sum_k e (A i k)).
 Lemma total_gt0 n (A : 'M[R]_n) (i : 'I_n) : 0 < \sum_k e (A i k).
 Proof.
 by rewrite (bigD1 i) //= ltr_paddr // sumr_ge0 // => k _; apply: ltW.
@@ -143,18 +142,18 @@ Qed.
 Definition expA n (s : R) (A : 'M[R]_n) : 'M[R]_n := \matrix_(i, j) e (s * A i j).
 Definition D_inv n (s : R) (A : 'M[R]_n) : 'M[R]_n :=
   diag_mx (\row_i (\sum_j expA s A i j)^-1).
-Theorem from_the_left n s (A : 'M[R]_n) : softmax (s *: A) = D_inv s A *m expA s A.
+Theorem from_the_left n s (A : 'M[R]_n) : softmax_rows e (s *: A) = D_inv s A *m expA s A.
 Proof.
-apply/matrixP => i j; rewrite mul_diag_mx !mxE mulrC; congr (_^-1 * _).
+apply/matrixP => i j; rewrite mul_diag_mx softmax_rowsE !mxE mulrC; congr (_^-1 * _).
 by apply: eq_bigr => k _; rewrite !mxE.
 Qed.
 (* A diagonal factor on the right does not give it in general: A = diag(0, x / s). *)
 Theorem not_from_the_right s x : s != 0 -> e x != e 0 ->
   let A := diag_mx (\row_(j < 2) (if j == 0 then 0 else x / s)) in
-  forall y : 'rV[R]_2, expA s A *m diag_mx y != softmax (s *: A).
+  forall y : 'rV[R]_2, expA s A *m diag_mx y != softmax_rows e (s *: A).
 Proof.
 move=> s0 ex A y; apply: contraNneq ex => /matrixP eq.
-have := eq 1 0; have := eq 0 0; rewrite !mul_mx_diag !mxE !big_ord_recl !big_ord0 !mxE /=.
+have := eq 1 0; have := eq 0 0; rewrite !mul_mx_diag !softmax_rowsE !mxE !big_ord_recl !big_ord0 !mxE /=.
 rewrite !mulr0n !mulr1n !mulr0 mulrCA divff // mulr1 !addr0 => -> /eqP.
 have e0 := e_gt0 0; have e1 := e_gt0 x; rewrite eqr_div ?(lt0r_neq0 (addr_gt0 _ _)) //.
 by rewrite (inj_eq (mulfI (lt0r_neq0 e0))) (inj_eq (addrI _)) // eq_sym.
@@ -162,7 +161,7 @@ Qed.
 End Softmax.
 (* In particular for exp. *)
 Corollary not_from_the_right_exp (R : realFieldType) (exp : R -> R) s : exponential exp ->
-  s != 0 -> exists A : 'M[R]_2, forall y, expA exp s A *m diag_mx y != softmax exp (s *: A).
+  s != 0 -> exists A : 'M[R]_2, forall y, expA exp s A *m diag_mx y != softmax_rows exp (s *: A).
 Proof.
 move=> expE s0; eexists => y; apply: (not_from_the_right (exp_gt0 expE) s0 (x := 1)).
 by rewrite (inj_eq (exp_inj expE)) oner_eq0.
@@ -177,15 +176,13 @@ Theorem follow_reordering (F : fieldType) n d dqk (X : 'M[F]_(n, d)) (WQ WK : 'M
   (Pi *m X *m WQ) *m (Pi *m X *m WK)^T = Pi *m (X *m WQ *m (X *m WK)^T) *m Pi^T.
 Proof. by move=> Pi; rewrite !trmx_mul !mulmxA. Qed.
 (* With Q = W_Q X, K = W_K X they do not: exchange the tokens (1, 2) and (3, 5). *)
-Definition mx2 (a b c d : rat) : 'M[rat]_2 :=
-  \matrix_(i, j) (if i == 0 then (if j == 0 then a else b) else if j == 0 then c else d).
-Lemma mx2M a b c d a' b' c' d' : mx2 a b c d *m mx2 a' b' c' d' =
+Lemma mx2M (a b c d a' b' c' d' : rat) : mx2 a b c d *m mx2 a' b' c' d' =
   mx2 (a * a' + b * c') (a * b' + b * d') (c * a' + d * c') (c * b' + d * d').
 Proof.
 apply/matrixP => i j; rewrite !mxE !big_ord_recl big_ord0 addr0 !mxE /=.
 by case: ifP => _; case: ifP.
 Qed.
-Lemma mx2T a b c d : (mx2 a b c d)^T = mx2 a c b d.
+Lemma mx2T (a b c d : rat) : (mx2 a b c d)^T = mx2 a c b d.
 Proof. by apply/matrixP => i j; rewrite !mxE; case: ifP; case: ifP. Qed.
 Definition X : 'M[rat]_2 := mx2 1 2%:R 3%:R 5%:R.
 Definition WQ : 'M[rat]_2 := mx2 1 2%:R 0 1.

@@ -3,50 +3,42 @@
    Propositions 3.8 and 3.10. Compile four_questions.v first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
-Require Import identities exponential four_questions.
+Require Import identities exponential four_questions definitions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
-
-Definition one (F : fieldType) n : 'cV[F]_n := const_mx 1.
-(* The residual: tokens minus their mean. *)
-Definition res (F : fieldType) n d (X : 'M[F]_(n, d)) : 'M[F]_(n, d) :=
-  X - n%:R^-1 *: (one F n *m (one F n)^T) *m X.
 
 (* Proposition 3.8 (Only the product has a meaning), first half. norm is the normaliser of rows of
    logits; like softmax it does not see what is constant along rows. s is 1 / sqrt(d_qk). *)
 Section Scale.
 Variables (F : fieldType) (H n d dqk : nat) (norm : 'M[F]_n -> 'M[F]_n) (s : F).
 Hypothesis shift : forall A (x : 'cV[F]_n), norm (A + x *m (one F n)^T) = norm A.
-(* The weights of a head: W_Q, W_K, the biases b_Q, b_K (columns), and W. *)
-Record head := Head { WQ : 'M[F]_(d, dqk); WK : 'M[F]_(d, dqk);
-  bQ : 'cV[F]_dqk; bK : 'cV[F]_dqk; W : 'M[F]_d }.
-Definition attention (w : head) (X : 'M[F]_(n, d)) : 'M[F]_n :=
-  norm (s *: ((X *m WQ w + one F n *m (bQ w)^T) *m (X *m WK w + one F n *m (bK w)^T)^T)).
+Definition attention (w : attention_head F d dqk) (X : 'M[F]_(n, d)) : 'M[F]_n := norm (logits s w X).
 (* Up to parts constant along rows the logits are X W_QK X^T + 1 (X W_K b_Q)^T. *)
-Lemma logits (w : head) X : attention w X =
-  norm (s *: (X *m (WQ w *m (WK w)^T) *m X^T + one F n *m (X *m (WK w *m bQ w))^T)).
+Lemma attentionE (w : attention_head F d dqk) X : attention w X =
+  norm (s *: (X *m (WQ w *m (WK w)^T) *m X^T + one F n *m (X *m (WK w *m (bQ w)^T))^T)).
 Proof.
-rewrite /attention -[in RHS](shift _ (s *: (X *m WQ w *m bK w + one F n *m ((bQ w)^T *m bK w)))).
+rewrite /attention logitsE
+  -[in RHS](shift _ (s *: (X *m WQ w *m (bK w)^T + one F n *m (bQ w *m (bK w)^T)))).
 congr (norm _); rewrite -scalemxAl -scalerDr; congr (_ *: _).
-have -> : (X *m WK w + one F n *m (bK w)^T)^T = (WK w)^T *m X^T + bK w *m (one F n)^T.
-  by rewrite linearD /= !trmx_mul trmxK.
-have -> : (X *m (WK w *m bQ w))^T = (bQ w)^T *m (WK w)^T *m X^T by rewrite !trmx_mul.
+have -> : (X *m WK w + one F n *m bK w)^T = (WK w)^T *m X^T + (bK w)^T *m (one F n)^T.
+  by rewrite linearD /= !trmx_mul.
+have -> : (X *m (WK w *m (bQ w)^T))^T = bQ w *m (WK w)^T *m X^T by rewrite !trmx_mul trmxK.
 by rewrite mulmxDl !mulmxDr mulmxDl !mulmxA addrACA.
 Qed.
 (* A network without skips and without value and output biases. *)
-Fixpoint SAN (w : nat -> 'I_H -> head) L X : 'M[F]_(n, d) :=
+Fixpoint SAN (w : nat -> 'I_H -> attention_head F d dqk) L X : 'M[F]_(n, d) :=
   if L is l.+1 then \sum_h attention (w l h) (SAN w l X) *m SAN w l X *m W (w l h) else X.
 (* alpha^-2 W_QK, alpha^-1 W_K b_Q, and the same W. *)
-Definition scaled (alpha : F) (w w' : head) :=
+Definition scaled (alpha : F) (w w' : attention_head F d dqk) :=
   [/\ WQ w' *m (WK w')^T = alpha ^- 2 *: (WQ w *m (WK w)^T),
-      WK w' *m bQ w' = alpha^-1 *: (WK w *m bQ w) & W w' = W w].
-Variables (alpha : F) (w w' : nat -> 'I_H -> head).
+      WK w' *m (bQ w')^T = alpha^-1 *: (WK w *m (bQ w)^T) & W w' = W w].
+Variables (alpha : F) (w w' : nat -> 'I_H -> attention_head F d dqk).
 Hypotheses (alpha0 : alpha != 0) (ww' : forall l h, scaled alpha (w l h) (w' l h)).
 Lemma same_attention l h X : attention (w' l h) (alpha *: X) = attention (w l h) X.
 Proof.
-have [QK Kb _] := ww' l h; rewrite !logits QK Kb; congr (norm (_ *: (_ + _))).
+have [QK Kb _] := ww' l h; rewrite !attentionE QK Kb; congr (norm (_ *: (_ + _))).
   rewrite [(alpha *: X)^T]linearZ /= -!scalemxAl -!scalemxAr -?scalemxAl !scalerA.
   by rewrite mulrA -expr2 divff ?expf_neq0 // scale1r.
 by rewrite -scalemxAl -scalemxAr scalerA divff // scale1r.
@@ -62,7 +54,7 @@ Theorem scale L X :
   res (SAN w' L (alpha *: X)) = alpha *: res (SAN w L X).
 Proof.
 split=> [h|]; rewrite same_state ?same_attention //.
-by rewrite /res -scalemxAr -scalerBr.
+by rewrite /res -scalemxAr.
 Qed.
 End Scale.
 
@@ -73,10 +65,10 @@ Variables (R : realFieldType) (e : R -> R) (m : nat).
 Hypotheses (e_gt0 : forall x, 0 < e x).
 Local Notation N := (m.+1 + m.+1)%N.
 Definition cluster (a : R) : 'cV[R]_N := col_mx (const_mx a) (const_mx (- a)).
-Definition Pof (w : R) (X : 'cV[R]_N) : 'M[R]_N := softmax e (w *: (X *m X^T)).
+Definition Pof (w : R) (X : 'cV[R]_N) : 'M[R]_N := softmax_rows e (w *: (X *m X^T)).
 (* The weight of a cluster on itself is p, and 2 p - 1 = tau (tanh for e = exp). *)
 Definition p t : R := e t / (e t + e (- t)).
-Definition tau t : R := (e t - e (- t)) / (e t + e (- t)).
+Local Notation tau := (tanh e).
 Definition blocks t : 'M[R]_N :=
   m.+1%:R^-1 *:
   block_mx (const_mx (p t)) (const_mx (p (- t))) (const_mx (p (- t))) (const_mx (p t)).
@@ -95,7 +87,7 @@ have sum i : \sum_k e ((w *: (cluster a *m (cluster a)^T)) i k) = m.+1%:R * (e t
   under eq_bigr do rewrite splitL; under [X in _ + X]eq_bigr do rewrite splitR.
   rewrite !sumr_const card_ord -mulrnDl mulr_natl.
   by case: (split i) => _ //; rewrite addrC.
-apply/matrixP => i j; rewrite mxE sum XX [RHS]mxE mxE.
+apply/matrixP => i j; rewrite softmax_rowsE sum XX [RHS]mxE mxE.
 rewrite invfM mulrCA /p opprK [e (- t) + _]addrC.
 by case: (split i) => ?; rewrite mxE; case: (split j) => ?; rewrite mxE.
 Qed.
@@ -130,10 +122,10 @@ have s0 : e t + e (- t) != 0 by rewrite gt_eqF ?addr_gt0.
 have s0' : e (- t) + e t != 0 by rewrite addrC.
 have two : 2%:R != 0 :> R by rewrite pnatr_eq0.
 have pt : p t = 2%:R^-1 * (1 + tau t).
-  apply: (mulfI two); rewrite [RHS]mulrA divff // mul1r /p /tau mulrA -{2}(divff s0) -mulrDl.
+  apply: (mulfI two); rewrite [RHS]mulrA divff // mul1r /p /tanh mulrA -{2}(divff s0) -mulrDl.
   by rewrite addrACA subrr addr0 mulr_natl mulr2n.
 have pn : p (- t) = 2%:R^-1 * (1 - tau t).
-  apply: (mulfI two); rewrite [RHS]mulrA divff // mul1r /p /tau opprK [e (- t) + _]addrC mulrA.
+  apply: (mulfI two); rewrite [RHS]mulrA divff // mul1r /p /tanh opprK [e (- t) + _]addrC mulrA.
   by rewrite -{2}(divff s0) -mulrBl opprD opprK addrACA subrr add0r mulr_natl mulr2n.
 have half : N%:R^-1 = m.+1%:R^-1 * 2%:R^-1 :> R by rewrite addnn -muln2 natrM invfM mulrC.
 apply/matrixP => i j; rewrite half !mxE !big_ord1 !mxE mul1r -mulrA; congr (_ * _).
@@ -178,7 +170,7 @@ Lemma stateS w v L Y :
   state w v L.+1 Y = v *: (Pof (w L) (state w v L Y) *m state w v L Y).
 Proof. by []. Qed.
 Lemma res_cluster a : res (cluster a) = cluster a.
-Proof. by rewrite /res -scalemxAl -mulmxA clusterE -scalemxAr ones_X !(scaler0, mulmx0) subr0. Qed.
+Proof. by rewrite /res mulmxBl mul1mx -scalemxAl -mulmxA clusterE -scalemxAr ones_X !(scaler0, mulmx0) subr0. Qed.
 Definition collapses w v Y := forall i, to_zero (fun L => res (state w v L Y) i 0).
 
 (* With logits of the size t in each layer, and w falling or rising accordingly,
@@ -217,9 +209,9 @@ Proof.
 move=> a0 t0; split.
   exists (fun=> 0), 1 => i eps eps0; exists 1%N => -[//|L] _.
   have -> : state (fun=> 0) 1 L.+1 (cluster a) = 0; last first.
-    by rewrite /res mulmx0 subr0 mxE normr0.
+    by rewrite /res mulmx0 mxE normr0.
   elim: L => [|L IH]; last by rewrite stateS IH mulmx0 scaler0.
-  by rewrite stateS P_blocks blocks_X mul0r /tau oppr0 subrr mul0r scale0r scaler0.
+  by rewrite stateS P_blocks blocks_X mul0r /tanh oppr0 subrr mul0r scale0r scaler0.
 exists (fun=> t / a ^+ 2), (tau t)^-1 => L; have vt : (tau t)^-1 * tau t = 1 by rewrite mulVf.
 have [|||-> _] := @state_power (fun=> t / a ^+ 2) (tau t)^-1 a t L; rewrite ?vt ?oner_eq0 //.
   by move=> l; rewrite expr1n mulr1.
@@ -250,11 +242,9 @@ Let n : R := m.+1%:R.
 Definition average : 'M[R]_m.+1 := m.+1%:R^-1 *: (one R m.+1 *m (one R m.+1)^T).
 (* c (I - 1 1^T / n) + 1 1^T / n *)
 Definition shrunk (c : R) : 'M[R]_m.+1 := c *: (1%:M - average) + average.
-Definition sharp_weights (w : R) (X : 'M[R]_m.+1) : 'M[R]_m.+1 := softmax exp (w *: (X *m X^T)).
+Definition sharp_weights (w : R) (X : 'M[R]_m.+1) : 'M[R]_m.+1 := softmax_rows exp (w *: (X *m X^T)).
 Fixpoint tokens (w : nat -> R) L : 'M[R]_m.+1 :=
   if L is l.+1 then sharp_weights (w l) (tokens w l) *m tokens w l else 1%:M.
-(* The square of the Frobenius norm. *)
-Definition sqnorm k l (M : 'M[R]_(k, l)) : R := \sum_i \sum_j M i j ^+ 2.
 
 Lemma n_neq0 : n != 0. Proof. by rewrite pnatr_eq0. Qed.
 Lemma averageE i j : average i j = n^-1.
@@ -291,7 +281,7 @@ by have /mulmx1_unit[] := e.
 Qed.
 Lemma res_shrunk c : res (shrunk c) = c *: (1%:M - average).
 Proof.
-have -> : res (shrunk c) = shrunk c - average *m shrunk c by [].
+have -> : res (shrunk c) = shrunk c - average *m shrunk c by rewrite /res mulmxBl mul1mx.
 rewrite /shrunk; move: average_centre average_twice; move: average (1%:M - average) => A C AC AA.
 by rewrite mulmxDr -scalemxAr AC AA scaler0 add0r addrK.
 Qed.
@@ -311,7 +301,7 @@ have total i : \sum_k exp ((w0 / c ^+ 2 *: shrunk (c ^+ 2)) i k) = 2%:R * n * ex
   rewrite sumr_const card_ord (bigD1 i) //= eqxx big1 ?addr0; last first.
     by move=> k /negbTE ki; rewrite eq_sym ki.
   by rewrite mulr1 -mulr2n mulr_natl.
-apply/matrixP => i j; rewrite mxE total e shrunkE.
+apply/matrixP => i j; rewrite softmax_rowsE total e shrunkE.
 have k0 := exp_neq0 expE kappa; have n0 := n_neq0.
 by field; rewrite n0 k0.
 Qed.
@@ -332,8 +322,6 @@ Qed.
 (* The residual is a smaller and smaller part of the tokens. *)
 Definition collapses_relatively w := forall eps, 0 < eps -> exists N, forall L, (N <= L)%N ->
   sqnorm (res (tokens w L)) < eps * sqnorm (tokens w L).
-Lemma sqnormE k (M : 'M[R]_k) : sqnorm M = \tr (M *m M^T).
-Proof. by apply: eq_bigr => i _; rewrite mxE; apply: eq_bigr => j _; rewrite mxE expr2. Qed.
 Lemma trace_average : \tr average = 1.
 Proof.
 rewrite /mxtrace; under eq_bigr do rewrite averageE.
@@ -341,7 +329,7 @@ by rewrite sumr_const card_ord -mulr_natl divff ?n_neq0.
 Qed.
 Lemma sqnorm_shrunk c : sqnorm (shrunk c) = c ^+ 2 * (n - 1) + 1.
 Proof.
-rewrite sqnormE shrunk_tr shrunkM /shrunk mxtraceD mxtraceZ linearB /= trace_average mxtrace1.
+rewrite sqnorm_tr shrunk_tr shrunkM /shrunk mxtraceD mxtraceZ linearB /= trace_average mxtrace1.
 by rewrite -expr2.
 Qed.
 Lemma sqnorm_res c : sqnorm (res (shrunk c)) = c ^+ 2 * (n - 1).
@@ -350,7 +338,7 @@ have tr : (1%:M - average)^T = 1%:M - average.
   have := shrunk_tr 1; rewrite shrunk1 => _; apply/matrixP => i j.
   by rewrite !mxE !big_ord1 !mxE eq_sym.
 have trC : \tr (1%:M - average) = n - 1 by rewrite linearB /= trace_average mxtrace1.
-rewrite res_shrunk sqnormE; move: tr trC centre_twice; move: (1%:M - average) => C tr trC CC.
+rewrite res_shrunk sqnorm_tr; move: tr trC centre_twice; move: (1%:M - average) => C tr trC CC.
 by rewrite linearZ /= tr -scalemxAl -scalemxAr scalerA CC mxtraceZ trC -expr2.
 Qed.
 
@@ -402,16 +390,16 @@ Section Exponential.
 Variables (R : realFieldType) (exp : R -> R).
 Hypothesis expE : exponential exp.
 Lemma softmax_shift n (A : 'M[R]_n) (x : 'cV[R]_n) :
-  softmax exp (A + x *m (one R n)^T) = softmax exp A.
+  softmax_rows exp (A + x *m (one R n)^T) = softmax_rows exp A.
 Proof.
 have E i k : exp ((A + x *m (one R n)^T) i k) = exp (x i 0) * exp (A i k).
   by rewrite !mxE big_ord1 !mxE mulr1 (expD expE) mulrC.
-apply/matrixP => i j; rewrite [LHS]mxE [RHS]mxE E (eq_bigr _ (fun k _ => E i k)) -mulr_sumr.
+apply/matrixP => i j; rewrite [LHS]softmax_rowsE [RHS]softmax_rowsE E (eq_bigr _ (fun k _ => E i k)) -mulr_sumr.
 by rewrite invfM mulrACA mulfV ?mul1r ?(exp_neq0 expE).
 Qed.
-Corollary scale_exp (H n d dqk : nat) (s alpha : R) (w w' : nat -> 'I_H -> head R d dqk) :
+Corollary scale_exp (H n d dqk : nat) (s alpha : R) (w w' : nat -> 'I_H -> attention_head R d dqk) :
   alpha != 0 -> (forall l h, scaled alpha (w l h) (w' l h)) -> forall L (X : 'M[R]_(n, d)),
-  let P := attention (@softmax _ exp n) s in let X_ := SAN (@softmax _ exp n) s in
+  let P := attention (@softmax_rows _ _ exp n n) s in let X_ := SAN (@softmax_rows _ _ exp n n) s in
   (forall h, P (w' L h) (X_ w' L (alpha *: X)) = P (w L h) (X_ w L X)) /\
   res (X_ w' L (alpha *: X)) = alpha *: res (X_ w L X).
 Proof. by move=> a0 ww' L X; apply: scale => //; apply: softmax_shift. Qed.
@@ -424,14 +412,14 @@ Corollary product_kept n d (QK QK' : 'M[R]_d) (X : 'M[R]_(n, d)) (alpha c : R)
   c * size QK' * rho (res (alpha *: X)) ^+ 2 = c * size QK * rho (res X) ^+ 2.
 Proof.
 move=> a0 sizeZ rhoZ ->; have -> : res (alpha *: X) = alpha *: res X.
-  by rewrite /res -scalemxAr -scalerBr.
+  by rewrite /res -scalemxAr.
 rewrite sizeZ rhoZ exprMn normrV ?unitfE ?expf_neq0 // normrX mulrACA -!mulrA.
 by rewrite [`|alpha| * (_ * _)]mulrA -expr2 mulVKf ?expf_neq0 ?normr_eq0.
 Qed.
 (* ... and last: no condition on the size of a nonzero input residual alone decides. *)
-Lemma tau_exp : 0 < tau exp 1.
+Lemma tau_exp : 0 < tanh exp 1.
 Proof.
-rewrite /tau divr_gt0 ?subr_gt0 ?addr_gt0 ?(exp_gt0 expE) // (exp_lt expE).
+rewrite /tanh divr_gt0 ?subr_gt0 ?addr_gt0 ?(exp_gt0 expE) // (exp_lt expE).
 by rewrite gt0_cp ?ltr01.
 Qed.
 Corollary decide_exp m (size : 'cV[R]_(m.+1 + m.+1) -> R) (condition : R -> Prop) :
@@ -444,7 +432,7 @@ Qed.
 Corollary rank_two_keeps_exp m : exists w v, forall L (X := cluster m (1 : R)),
   state exp w v L X = X /\ \rank (Pof exp (w L) (state exp w v L X)) = 2%N.
 Proof.
-exists (fun=> 1), (tau exp 1)^-1 => L.
+exists (fun=> 1), (tanh exp 1)^-1 => L.
 by apply: (rank_two_keeps m (exp_gt0 expE)); rewrite gt_eqF // tau_exp.
 Qed.
 End Exponential.
@@ -452,5 +440,10 @@ End Exponential.
 (* A positive function with e(-1) < e(1), to inhabit the hypotheses in exact arithmetic. *)
 Definition e2 (x : rat) : rat := if 0 < x then 2%:R else 1.
 Example clusters_met : [/\ archimedean [realFieldType of rat], forall x, 0 < e2 x, e2 (- 1) < e2 1 &
-  tau e2 1 = 1 / 3%:R].
+  tanh e2 1 = 1 / 3%:R].
 Proof. by split=> //; [exact: archimedean_rat | move=> x; rewrite /e2; case: ifP]. Qed.
+
+(* One token, which listens to itself. *)
+Example rank_one_met (F : fieldType) d (X : 'M[F]_(1, d)) i j :
+  row i ((1%:M : 'M[F]_1) *m X) = row j (1%:M *m X).
+Proof. by apply: rank_one; rewrite ?mxrank1 ?mul1mx. Qed.

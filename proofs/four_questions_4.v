@@ -1,7 +1,7 @@
 (* Chapter 1, "Four questions to a proof" (notebooks/path_decomposition/four_questions.ipynb),
    continued. Proposition 3.5 (What it keeps). The norms are those of four_questions_3.v. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import identities four_questions_3.
+Require Import definitions identities four_questions_3.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -64,13 +64,6 @@ rewrite /composite -sqrtrM ?mulr_ge0 ?norm1_ge0 ?normoo_ge0 // ler_wsqrtr //.
 by rewrite mulrACA ler_pmul ?norm1_ge0 ?normoo_ge0 ?norm1M ?normooM.
 Qed.
 
-(* The square of the Euclidean length of a column; s bounds A if |A y| <= s |y| for all y, and the
-   2-norm is the least such s. *)
-Definition length2 m (y : 'cV[R]_m) : R := \sum_i y i 0 ^+ 2.
-Definition bounds n d (A : 'M[R]_(n, d)) s :=
-  0 <= s /\ forall y, length2 (A *m y) <= s ^+ 2 * length2 y.
-Definition two_norm n d (A : 'M[R]_(n, d)) s := bounds A s /\ forall t, bounds A t -> s <= t.
-
 (* Cauchy and Schwarz with weights w >= 0. *)
 Lemma cauchy m (w t : 'I_m -> R) : (forall i, 0 <= w i) ->
   (\sum_i w i * t i) ^+ 2 <= (\sum_i w i) * \sum_i w i * t i ^+ 2.
@@ -89,7 +82,7 @@ Variables (n d : nat) (A : 'M[R]_(n.+1, d.+1)).
 Lemma composite_bounds : bounds A (composite A).
 Proof.
 split=> [|y]; first exact: sqrtr_ge0.
-rewrite sqr_sqrtr ?mulr_ge0 ?norm1_ge0 ?normoo_ge0 //.
+rewrite !sqnorm_col sqr_sqrtr ?mulr_ge0 ?norm1_ge0 ?normoo_ge0 //.
 apply: (@le_trans _ _ (\sum_i normoo A * \sum_j `|A i j| * y j 0 ^+ 2)).
   apply: ler_sum => i _; rewrite mxE -real_normK ?num_real //.
   apply: (@le_trans _ _ ((\sum_j `|A i j| * `|y j 0|) ^+ 2)).
@@ -114,8 +107,8 @@ rewrite -(ger0_norm c0) -sqrtr_sqr ler_wsqrtr //.
 have := @cauchy n.+1 (fun _ => 1) (fun i => `|A i j|) (fun _ => ler01).
 under eq_bigr do rewrite mul1r; rewrite sumr_const card_ord => /le_trans; apply.
 rewrite ler_wpmul2l ?ler0n //; have := sA (delta_mx j 0).
-have -> : length2 (delta_mx j 0) = 1.
-  rewrite /length2 (bigD1 j) //= mxE !eqxx expr1n big1 ?addr0 // => k /negbTE ne.
+rewrite !sqnorm_col; have -> : \sum_i (delta_mx j 0 : 'cV[R]_d.+1) i 0 ^+ 2 = 1.
+  rewrite (bigD1 j) //= mxE !eqxx expr1n big1 ?addr0 // => k /negbTE ne.
   by rewrite mxE ne expr0n.
 rewrite mulr1; apply: le_trans; rewrite -colE; apply: ler_sum => i _.
 by rewrite mul1r real_normK ?num_real // mxE.
@@ -136,14 +129,14 @@ set q := \sum_j _; have q0 : 0 <= q by apply: sumr_ge0 => j _; apply: sqr_ge0.
 have [->|qn] := eqVneq q 0; first exact: sqr_ge0.
 have qp : 0 < q by rewrite lt_neqAle eq_sym qn.
 rewrite -(ler_pmul2r qp) -expr2; have := sA (row i A)^T.
-have -> : length2 (row i A)^T = q by apply: eq_bigr => j _; rewrite !mxE.
-apply: le_trans; rewrite /length2 (bigD1 i) //= ler_paddr ?sumr_ge0 // => [k _|].
+rewrite !sqnorm_col; have -> : \sum_j (row i A)^T j 0 ^+ 2 = q by apply: eq_bigr => j _; rewrite !mxE.
+apply: le_trans; rewrite (bigD1 i) //= ler_paddr ?sumr_ge0 // => [k _|].
   exact: sqr_ge0.
 rewrite mxE (eq_bigr (fun j => A i j ^+ 2)) => [|j _]; last by rewrite !mxE.
 exact: lexx.
 Qed.
 (* Up to a factor the composite norm is the 2-norm. *)
-Theorem spectral s : two_norm A s ->
+Theorem spectral s : spectral_norm A s ->
   s <= composite A /\ composite A <= Num.sqrt (Num.sqrt (nd R n d)) * s.
 Proof.
 move=> [[s0 sA] least]; split; first exact: least composite_bounds.
@@ -158,9 +151,9 @@ Qed.
 End Spectral.
 End Keeps.
 (* The matrix (1) has the 2-norm 1, and composite norm 1. *)
-Example two_norm_1 (R : rcfType) : two_norm (1%:M : 'M[R]_1) 1.
+Example two_norm_1 (R : rcfType) : spectral_norm (1%:M : 'M[R]_1) 1.
 Proof.
 split=> [|t [t0 /(_ (const_mx 1))]]; first by split=> // y; rewrite mul1mx expr1n mul1r.
-rewrite mul1mx /length2 big_ord1 mxE expr1n mulr1 => t1.
+rewrite mul1mx sqnorm_col big_ord1 mxE expr1n mulr1 => t1.
 by rewrite -(ler_sqr (_ : 1 \is Num.nneg)) ?nnegrE ?ler01 ?expr1n.
 Qed.

@@ -2,7 +2,7 @@
    (notebooks/sparse_universality/from_integers_to_softmax.ipynb).
    Lemmas 17.1 and 17.3, Proposition 17.5. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import exponential.
+Require Import definitions exponential.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -16,12 +16,11 @@ Variables (S : realDomainType) (R : realFieldType) (e : S -> R).
 Hypothesis e_pos : forall x, 0 < e x.
 Hypothesis e_add : forall x y, e (x + y) = e x * e y.
 Hypothesis e_mono : forall x y, x <= y -> e x <= e y.
-Definition softmax n (a : 'I_n -> S) j := e (a j) / \sum_k e (a k).
 
 Theorem leak n (score : 'I_n -> S) (group : {set 'I_n}) (lambda zeta : S) :
   0 <= lambda -> 0 < zeta -> (exists i, i \in group) ->
   (forall i j, i \in group -> j \notin group -> score j + zeta <= score i) ->
-  \sum_(j | j \notin group) softmax (fun k => lambda * score k) j <= (n - 1)%:R * e (- (lambda *
+  \sum_(j | j \notin group) softmax e (fun k => lambda * score k) j <= (n - 1)%:R * e (- (lambda *
     zeta)).
 Proof.
 move=> l0 _ [i ig] lead; set q := e _.
@@ -71,10 +70,6 @@ Qed.
 
 Section Relu.
 Variable R : realFieldType.
-Definition relu (x : R) := if 0 <= x then x else 0.
-Lemma relu_pos x : 0 <= x -> relu x = x. Proof. by rewrite /relu => ->. Qed.
-Lemma relu_neg x : x <= 0 -> relu x = 0.
-Proof. by rewrite /relu => x0; case: ifP => // x1; apply/eqP; rewrite eq_le x0. Qed.
 (* Lemma 17.3 (Ramps), (17.4). *)
 Section Ramps.
 Variables (a b c1 c2 ep : R).
@@ -137,7 +132,7 @@ Section OrderOfLayers.
 Variables (R : realFieldType) (d : nat) (Q : eqType).     (* Q: the pairs of a grid input and a
   token *)
 Variables (u : 'cV[R]_d) (id : Q -> int) (row A : Q -> 'rV[R]_d).
-Definition number (z : 'rV[R]_d) : R := (z *m u) 0 0.
+Local Notation number := (number u).
 Hypothesis id_row : forall q, number (row q) = (id q)%:~R.     (* the integer row *)
 Hypothesis above : forall q q', `|number (A q)| + 1 <= (id q')%:~R.
 Let quarter : R := 4%:R^-1.

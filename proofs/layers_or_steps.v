@@ -29,7 +29,7 @@ Variable after : T * T -> {ffun 'I_H -> 'rV[F]_m} -> T.
 Definition finds (f : {ffun T -> T}) q := let near := [set q; f q] in
   after (holds f q) [ffun h => merge exp
     (round (message f q) (h, None)) (\row_j round (message f q) (h, Some j))%R
-    (lambda exp ln near (logits f q h)) (mean exp ln near (logits f q h) (values f h))].
+    (lambda exp ln near (logits f q h)) (tile_mean exp ln near (logits f q h) (values f h))].
 
 Lemma number_eq (S : {set T}) l l' (v v' : T -> 'rV[F]_m) c : {in S, l =1 l'} -> {in S, v =1 v'} ->
   number exp ln S l v c = number exp ln S l' v' c.

@@ -2,7 +2,7 @@
    F is any ordered field with square roots, as the real numbers have; exp and ln are any functions
    with the four laws below. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import identities patterns_and_conditions logarithmic_dimension.
+Require Import definitions identities patterns_and_conditions logarithmic_dimension.
 Import FullRank.
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -24,7 +24,7 @@ Hypothesis margin : forall i j, i != j -> dot (c i) (c j) <= 1 - gamma.
 
 (* (23.1): a token that may read the tokens of S looks x up among the keys *)
 Definition weight (S : {set 'I_n}) (key : 'I_n -> 'rV[F]_d) x j :=
-  if j \in S then exp (beta * dot x (key j)) / \sum_(l in S) exp (beta * dot x (key l)) else 0.
+  softmax_on exp S (fun l => beta * dot x (key l)) j.
 Definition read S key (hold : 'I_n -> 'rV[F]_d) x := \sum_j weight S key x j *: hold j.
 (* x is nearer to name i than to any other *)
 Definition nearest x i := forall j, j != i -> norm (x - c i) < norm (x - c j).
@@ -43,16 +43,16 @@ Lemma arg_gt0 x : 1 < exp x -> 0 < x.
 Proof. by rewrite !ltNge; apply: contra => /exp_le; rewrite exp0. Qed.
 
 Lemma norm0 (x : 'rV[F]_d) : 0 <= norm x. Proof. exact: sqrtr_ge0. Qed.
-Lemma norm1 i : norm (c i) = 1. Proof. by rewrite /norm unit sqrtr1. Qed.
+Lemma norm1 i : norm (c i) = 1. Proof. by rewrite /norm sqnorm_dot unit sqrtr1. Qed.
 Lemma normZ a (x : 'rV[F]_d) : 0 <= a -> norm (a *: x) = a * norm x.
 Proof.
-move=> a0; rewrite /norm dotZl dotC dotZl mulrA -expr2 sqrtrM ?sqr_ge0 //.
+move=> a0; rewrite /norm !sqnorm_dot dotZl dotC dotZl mulrA -expr2 sqrtrM ?sqr_ge0 //.
 by rewrite sqrtr_sqr ger0_norm.
 Qed.
 Lemma norm_sum (x : 'I_n -> 'rV[F]_d) : norm (\sum_j x j) <= \sum_j norm (x j).
 Proof.
 elim/big_ind2: _ => // [|x1 y1 x2 y2 le1 le2].
-  by rewrite /norm (_ : dot 0 0 = 0) ?sqrtr0 //; apply: big1 => k _; rewrite mxE mul0r.
+  by rewrite /norm sqnorm_dot (_ : dot 0 0 = 0) ?sqrtr0 //; apply: big1 => k _; rewrite mxE mul0r.
 by apply: le_trans (norm_tri _ _) (ler_add _ _).
 Qed.
 Lemma norm_mid (x y z : 'rV[F]_d) : norm (x - z) <= norm (x - y) + norm (y - z).
@@ -111,7 +111,7 @@ Local Notation w := (weight S key x).
 Lemma sum_gt0 : 0 < \sum_(l in S) exp (beta * dot x (key l)).
 Proof. by rewrite (bigD1 a) //= ltr_paddr // sumr_ge0 // => l _; apply: ltW. Qed.
 Lemma weight_ge0 j : 0 <= w j.
-Proof. by rewrite /weight; case: ifP => // _; rewrite divr_ge0 ?ltW ?sum_gt0. Qed.
+Proof. by rewrite /weight /softmax_on; case: ifP => // _; rewrite divr_ge0 ?ltW ?sum_gt0. Qed.
 Lemma weight_sum : \sum_j w j = 1.
 Proof. by rewrite -big_mkcond -mulr_suml mulfV // gt_eqF ?sum_gt0. Qed.
 Definition wrong := \sum_(j | j != a) w j.
@@ -123,7 +123,7 @@ Lemma wrong_le g : (forall j, j \in S -> j != a -> dot x (key j) + g <= dot x (k
 Proof.
 move=> lead; apply: le_trans (_ : \sum_(j | j != a) exp (- (beta * g)) <= _); last first.
   by rewrite sumr_const (eq_card (B := predC1 a)) ?cardC1 ?card_ord ?mulr_natl.
-apply: ler_sum => j ja; rewrite /weight; case: ifP => [jS|_]; last exact: ltW.
+apply: ler_sum => j ja; rewrite /weight /softmax_on; case: ifP => [jS|_]; last exact: ltW.
 rewrite ler_pdivr_mulr ?sum_gt0 //.
 apply: le_trans (_ : exp (- (beta * g)) * exp (beta * dot x (key a)) <= _).
   by rewrite -expD exp_le // addrC -mulrBr ler_wpmul2l // ler_subr_addr lead.

@@ -1,5 +1,6 @@
 (* Chapter 9: Patterns in logarithmic dimension (Propositions 9.2, 9.3, 9.4, 9.13, 9.14) *)
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
+Require Import definitions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -38,12 +39,11 @@ Definition follows (A M : 'M[F]_n) := [/\ forall i j, 0 <= M i j, forall i j, j 
   forall i j l, j \notin S A i -> l \in S A i -> M i j <= eps1 * M i l &
   forall i j l, j \in S A i -> l \in S A i -> (M i j / M i l) / (A i j / A i l) <= 1 + eps2].
 Definition pattern (A : 'M[F]_n) := forall i, (forall j, 0 <= A i j) /\ S A i != set0.
-Definition stochastic (A : 'M[F]_n) := forall i, \sum_j A i j = 1.
 (* lambda_i, the share of row i on the zeros. *)
 Definition share A (M : 'M[F]_n) i := \sum_(j | j \notin S A i) M i j.
 
 (* Proposition 9.2 (From ratios to rows), (9.3). *)
-Theorem rows A M : pattern A -> stochastic A -> stochastic M -> follows A M -> forall i,
+Theorem rows A M : pattern A -> sums_to_one A -> sums_to_one M -> follows A M -> forall i,
   (forall j, j \in S A i -> (1 - share A M i) / (1 + eps2) <= M i j / A i j /\ M i j / A i j <= 1
     + eps2) /\
   share A M i / (1 - share A M i) <= (n - #|S A i|)%:R * eps1 / #|S A i|%:R.
@@ -116,7 +116,7 @@ End Masks.
 
 (* Instance: two tokens, the identity, which follows itself. *)
 Example identity (F : realFieldType) : let I : 'M[F]_2 := 1%:M in
-  [/\ pattern I, stochastic I & follows (2%:R^-1) (2%:R^-1) I I].
+  [/\ pattern I, sums_to_one I & follows (2%:R^-1) (2%:R^-1) I I].
 Proof.
 move=> I; have pos i j : (j \in S I i) = (i == j).
   by rewrite inE mxE; case: eqP => _; rewrite ?ltr01 ?ltxx.
@@ -128,6 +128,19 @@ split=> [i j|i j|i j l|i j l]; rewrite ?pos ?mxE ?ler0n //.
 - by move=> /negbTE -> /eqP ->; rewrite eqxx mulr1 invr_ge0 ler0n.
 by move=> /eqP <- /eqP <-; rewrite eqxx !divr1 ler_addl invr_ge0 ler0n.
 Qed.
+Example rows_met (F : realFieldType) (I := 1%:M : 'M[F]_2) i :
+  share I I i / (1 - share I I i) <= (2 - #|S I i|)%:R * 2%:R^-1 / #|S I i|%:R.
+Proof.
+have [pI sI fI] := identity F; have half : 0 < (2%:R^-1 : F) < 1.
+  by rewrite invr_gt0 ltr0n invf_lt1 ?ltr0n ?ltr1n.
+by have [_] := rows half pI sI sI fI i.
+Qed.
+Example masks_met (F : realFieldType) (I := 1%:M : 'M[F]_2) :
+  follows 2%:R^-1 2%:R^-1 I (masked (fun i j => i == j) I).
+Proof.
+have [pI sI fI] := identity F; apply: masks pI _ _ fI; last by rewrite invr_ge0 ler0n.
+by move=> i j /negbTE ij; rewrite mxE ij.
+Qed.
 End Criteria.
 
 (* Propositions 9.13 and 9.14 *)
@@ -136,19 +149,8 @@ Section CS.
 Variable F : rcfType.
 Lemma sqr_abs (a : F) : `|a| ^+ 2 = a ^+ 2.
 Proof. by rewrite real_normK ?num_real. Qed.
-Definition dot d (x y : 'rV[F]_d) : F := \sum_c x 0 c * y 0 c.
-(* The Euclidean norm. *)
-Definition norm d (x : 'rV[F]_d) : F := Num.sqrt (dot x x).
-Lemma dotC d (x y : 'rV[F]_d) : dot x y = dot y x.
-Proof. by apply: eq_bigr => c _; rewrite mulrC. Qed.
-Lemma dotDl d (x y z : 'rV[F]_d) : dot (x + y) z = dot x z + dot y z.
-Proof. by rewrite -big_split; apply: eq_bigr => c _; rewrite mxE mulrDl. Qed.
-Lemma dotZl d a (x z : 'rV[F]_d) : dot (a *: x) z = a * dot x z.
-Proof. by rewrite mulr_sumr; apply: eq_bigr => c _; rewrite mxE mulrA. Qed.
-Lemma dot_ge0 d (x : 'rV[F]_d) : 0 <= dot x x.
-Proof. by apply: sumr_ge0 => c _; rewrite -expr2 sqr_ge0. Qed.
 Lemma norm_sq d (x : 'rV[F]_d) : norm x ^+ 2 = dot x x.
-Proof. by rewrite sqr_sqrtr ?dot_ge0. Qed.
+Proof. by rewrite sqr_sqrtr ?sq_ge0 // sqnorm_dot. Qed.
 Lemma dot0 d (x : 'rV[F]_d) : dot x x = 0 -> x = 0.
 Proof.
 move=> z; apply/rowP => c; rewrite mxE; apply/eqP; rewrite -sqrf_eq0 expr2; apply/eqP.
@@ -171,15 +173,16 @@ have sq : dot x y ^+ 2 <= dot x x * dot y y.
     apply: le_trans h _; rewrite le_eqVlt; apply/orP; left; apply/eqP.
     by rewrite !mulNr [t * s]mulrC subrr mulr0 oppr0 addr0 -expr2.
   by rewrite pmulr_rge0 // subr_ge0.
-apply: le_trans (ler_norm _) _; rewrite -(ger0_norm (mulr_ge0 (sqrtr_ge0 (dot x x)) (sqrtr_ge0
-  (dot y y)))).
+apply: le_trans (ler_norm _) _; rewrite -(ger0_norm (mulr_ge0 (sqrtr_ge0 (sqnorm x)) (sqrtr_ge0
+  (sqnorm y)))).
 by rewrite -ler_sqr ?nnegrE // !sqr_abs exprMn !norm_sq.
 Qed.
 Lemma cauchy_abs d (x y : 'rV[F]_d) : \sum_c `|x 0 c * y 0 c| <= norm x * norm y.
 Proof.
 pose ab (z : 'rV[F]_d) : 'rV[F]_d := \row_c `|z 0 c|.
 have nab z : norm (ab z) = norm z.
-  by congr (Num.sqrt _); apply: eq_bigr => c _; rewrite !mxE -normrM ger0_norm // -expr2 sqr_ge0.
+  by congr (Num.sqrt _); rewrite !sqnorm_dot; apply: eq_bigr => c _; rewrite !mxE -normrM ger0_norm //
+    -expr2 sqr_ge0.
 rewrite -(nab x) -(nab y); apply: le_trans (cauchy _ _); rewrite le_eqVlt; apply/orP; left;
   apply/eqP.
 by apply: eq_bigr => c _; rewrite !mxE normrM.
@@ -245,7 +248,7 @@ rewrite -ler_sqr ?nnegrE ?addr_ge0 ?sqrtr_ge0 // sqrrD !norm_sq dotDl ![dot _ (x
 rewrite -addrA -[X in _ <= X]addrA ler_add2l addrA ler_add2r -mulr2n ler_muln2r /=; exact: cauchy.
 Qed.
 Lemma normN d (x : 'rV[F]_d) : norm (- x) = norm x.
-Proof. by congr (Num.sqrt _); apply: eq_bigr => c _; rewrite mxE mulrNN. Qed.
+Proof. by rewrite /norm !sqnorm_dot !dotE opprK. Qed.
 
 (* full rank: |M x| >= (1 - 2 (n - 1) eps) |x| *)
 (* Proposition 9.14 (Full rank): |M x| >= (1 - 2 (n - 1) eps_1) |x| for all x, so the least
@@ -284,7 +287,7 @@ have bound : norm (x *m (M - Pi)^T) <= r * norm x.
   apply: (@le_trans _ _ (\sum_(i | i != i0) eps)); last by rewrite sumr_const cnt mulr_natl.
   apply: ler_sum => i /inj ji; rewrite off (negbTE ji); exact: le.
 have nPi : norm (x *m Pi^T) = norm x.
-  rewrite /norm /dot; congr (Num.sqrt _).
+  rewrite /norm !sqnorm_dot /dot; congr (Num.sqrt _).
   have xe i : (x *m Pi^T) 0 i = x 0 (pi i).
     rewrite mxE (bigD1 (pi i)) //= !mxE eqxx mulr1 big1 ?addr0 // => j /negbTE ji.
     by rewrite !mxE ji mulr0.
@@ -295,4 +298,8 @@ have := norm_tri (x *m M^T) (- (x *m (M - Pi)^T)); rewrite e normN nPi => h.
 rewrite mulrBl mul1r ler_subl_addr; apply: le_trans h _; rewrite ler_add2l; exact: bound.
 Qed.
 End CS.
+(* Nothing is rounded. *)
+Example rounding_met (F : rcfType) d (q k : 'rV[F]_d) :
+  `|dot q k - dot q k| <= (0 *+ 2 + 0 ^+ 2) * norm q * norm k.
+Proof. by apply: rounding => // c; rewrite subrr normr0 mul0r. Qed.
 End FullRank.

@@ -3,20 +3,12 @@
    R is any ordered field; softmax stands for weights phi(score) / sum of phi(scores), any phi. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
-Require Import identities.
+Require Import definitions identities.
 Require four_questions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
-
-Section Relu.
-Variable R : realFieldType.
-(* One ReLU unit. *)
-Definition relu (x : R) := Num.max 0 x.
-Lemma relu_pos x : 0 <= x -> relu x = x. Proof. by move/max_idPr. Qed.
-Lemma relu_neg x : x <= 0 -> relu x = 0. Proof. by move/max_idPl. Qed.
-End Relu.
 
 (* ---- Theorem 16.1 (Exact labels) ---- *)
 Section ExactLabels.
@@ -413,10 +405,9 @@ Definition parameters D (B : block D) :=
 Definition biases D (B : block D) := (size_of (b_in B) + size_of (b_out B))%N.
 
 (* What the block computes for token i of the sequence X (rows are tokens). *)
-Definition softmax (l : 'I_n -> R) j := phi (l j) / \sum_k phi (l k).
 Definition head D (B : block D) (X : 'M[R]_(n, d)) : 'M[R]_(n, d) :=
   let A := X *m (q_in B *m q_out B) *m (X *m (k_in B *m k_out B))^T in
-  X + (\matrix_(i, j) softmax (A i) j) *m (X *m (v_in B *m v_out B)) *m (o_in B *m o_out B).
+  X + (\matrix_(i, j) softmax phi (A i) j) *m (X *m (v_in B *m v_out B)) *m (o_in B *m o_out B).
 Definition output D (B : block D) X : 'M[R]_(n, d) :=
   let h := head B X in
   h + (map_mx (@relu R) (h *m W_in B - \matrix_(_ < n) b_in B) *m W_out B + h *m W_skip B
@@ -425,7 +416,7 @@ Definition output D (B : block D) X : 'M[R]_(n, d) :=
 (* (16.1): the head with direction v, inverse temperature beta. *)
 Variables (v : 'cV[R]_d) (beta : R).
 Definition z (X : 'M[R]_(n, d)) i := (X *m v) i 0.
-Definition f X i := \sum_j softmax (fun j => beta * z X i * z X j) j * z X j.
+Definition f X i := \sum_j softmax phi (fun j => beta * z X i * z X j) j * z X j.
 
 (* One hidden layer on the line gives finitely many numbers t their labels (Theorem 16.1), with as
    many units as one likes beyond the number of different t. *)
@@ -463,7 +454,7 @@ rewrite (big_ord_widen D G sz) [RHS]big_mkcond; apply: eq_bigr => j _.
 by case: ifP => // js'; rewrite /G insubN ?scaler0 // js'.
 Qed.
 
-Lemma softmax_ext l l' j : l =1 l' -> softmax l j = softmax l' j.
+Lemma softmax_ext (l l' : 'I_n -> R) j : l =1 l' -> softmax phi l j = softmax phi l' j.
 Proof. by move=> e; rewrite /softmax e; congr (_ / _); apply: eq_bigr => k _; rewrite e. Qed.
 
 Variables (X y : 'I_N -> 'M[R]_(n, d)).          (* N sequences of n tokens, and their labels *)
@@ -587,3 +578,6 @@ Qed.
 Fact bits_instance : exists arch : {ffun 'I_1 -> 'I_(2 ^ 1)} -> {ffun 'I_1 -> 'I_2},
   forall labels, exists weights, arch weights = labels.
 Proof. by exists id => labels; exists labels. Qed.
+
+Example bits_met : (2 ^ 1 <= 2 ^ (1 * 1))%N.
+Proof. by have [arch onto] := bits_instance; apply: bits_not_saved onto. Qed.

@@ -2,7 +2,7 @@
    Proposition 5.1, Theorem 5.3, Theorem 5.4 (frozen part), Proposition 5.5.
    Paths, terms and the sums S_k are those of paths.v and paths_2.v; compile these first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import paths paths_2.
+Require Import definitions paths paths_2.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -232,3 +232,16 @@ elim: L => [|l IH]; first by rewrite big_ord0.
 by rewrite big_ord_recr /= IH S0.
 Qed.
 End Frozen.
+
+(* Of two classes that get the same logit none is the answer. *)
+Example all_wrong_met (R : realFieldType) (i : 'I_1) (y : 'I_2)
+  (W0 := fun (_ : nat) (_ : 'I_1) => 1%:M : 'M[R]_1) :
+  ~ answers (logits W0 W0 (fun _ _ => 0) (fun _ => 0) (fun _ _ _ => 1%:M) 0 1%:M
+    (0 : 'M_(1, 2)) 0 i) y.
+Proof.
+apply: (@all_wrong R 1 1 1 1 2) => // [j j'|k _ right].
+  by rewrite /c mulmx0 addr0 !mxE.
+have [j jy] : exists j : 'I_2, j != y.
+  by case: (eqVneq y 0) => [->|y0]; [exists 1 | exists 0; rewrite eq_sym].
+by have := right j jy; rewrite /alone /Z mulmx0 /c mulmx0 addr0 !mxE ltxx.
+Qed.

@@ -3,6 +3,7 @@
    The other claims of the page are in paths_2.v.
    Layers and heads count from 0. Biases are rows here: bV stands for the page's b_V^T. *)
 From mathcomp Require Import all_ssreflect all_algebra.
+Require Import definitions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -29,7 +30,7 @@ Implicit Types (X Y : 'M[F]_(n, d)) (L l : nat) (h : 'I_H).
 Variables (WV : nat -> 'I_H -> 'M[F]_(d, dv)) (WO : nat -> 'I_H -> 'M[F]_(dv, d)).
 Variables (bV : nat -> 'I_H -> 'rV[F]_dv) (bO : nat -> 'rV[F]_d).
 Definition W l h : 'M[F]_d := WV l h *m WO l h.
-Definition one : 'cV[F]_n := const_mx 1.
+Local Notation one := (one F n).
 
 (* A layer (1.2) that attends with the matrices P h. *)
 Definition SA (P : 'I_H -> 'M[F]_n) l X : 'M[F]_(n, d) :=
@@ -272,8 +273,6 @@ End Order.
 (* With both products in the same order it is false: X = (1, 0)^T, W = 1, one head a layer.
    P1 and P2 are softmax of logits that differ by multiples of ln 3, so that e^difference is a power
    of 3: the first of a row exceeds the second by ln 3, -ln 3 (for P1) and by 0, -ln 3 (for P2). *)
-Definition mx2 (a b c d : rat) : 'M[rat]_2 :=
-  \matrix_(i, j) (if i == 0 then (if j == 0 then a else b) else if j == 0 then c else d).
 Definition X0 : 'cV[rat]_2 := \matrix_(i, _) (i == 0)%:R.
 Definition P1 : 'M[rat]_2 := 4%:R^-1 *: mx2 3%:R 1 1 3%:R.
 Definition P2 : 'M[rat]_2 := 4%:R^-1 *: mx2 2%:R 2%:R 1 3%:R.

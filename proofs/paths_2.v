@@ -2,7 +2,7 @@
    continued.
    Theorem 1.7, Proposition 1.8, Proposition 1.9, Proposition 1.10. Compile paths.v first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import paths.
+Require Import definitions paths.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -224,11 +224,9 @@ Variables (P : nat -> 'I_H -> 'M[R]_n) (X : 'M[R]_(n, d)).
 (* A pattern says for every head of every layer whether its sign is -1. The expectation over
    independent fair signs is the mean over all patterns. *)
 Definition pattern := {ffun 'I_L * 'I_H -> bool}.
-Definition E (f : pattern -> R) : R := #|{: pattern}|%:R^-1 * \sum_s f s.
+Local Notation E := definitions.mean.
 Definition sign (s : pattern) l h : R := if insub l is Some i then (-1) ^+ s (i, h) else 1.
-(* The squared Frobenius norm, and its inner product. *)
-Definition normF2 (A : 'M[R]_(n, d)) : R := \sum_i \sum_j A i j ^+ 2.
-Definition dot (A B : 'M[R]_(n, d)) : R := \sum_i \sum_j A i j * B i j.
+Definition inner (A B : 'M[R]_(n, d)) : R := \sum_i \sum_j A i j * B i j.
 (* The sums (1.9) with sigma W for W and the same P. *)
 Definition S_signed s := S WV (fun l h => sign s l h *: WO l h) P X L.
 
@@ -279,13 +277,13 @@ Qed.
 
 (* E[sigma_p sigma_q] is 0 for different paths and 1 for equal ones. *)
 Lemma orthogonal (p q : L.-tuple (option 'I_H)) :
-  E (fun s => sign_path s p * sign_path s q) = (p == q)%:R.
+  E (fun s : pattern => sign_path s p * sign_path s q) = (p == q)%:R.
 Proof.
 have sq s (r : path H) : sign_path s r * sign_path s r = 1.
   elim: r => /= [|[h|] r IH]; rewrite ?mulr1 ?mul1r // mulrACA IH mulr1 /sign.
   by case: insub => [i|]; rewrite ?mulr1 // -expr2 sqrr_sign.
-rewrite /E; case: (eqVneq p q) => [->|pq].
-  under eq_bigr do rewrite sq; rewrite sumr_const mulVf // pnatr_eq0 -lt0n.
+rewrite /definitions.mean; case: (eqVneq p q) => [->|pq].
+  under eq_bigr do rewrite sq; rewrite sumr_const divff // pnatr_eq0 -lt0n.
   by apply/card_gt0P; exists [ffun _ => false].
 (* They differ in some layer i, so some sign (i, h) occurs exactly once. *)
 have [i ci] : exists i : 'I_L, choice p i != choice q i.
@@ -296,45 +294,52 @@ have [h ch] : exists h, (choice p i == Some h) (+) (choice q i == Some h).
   case: (choice p i) ci => [h|] ci; first by exists h; rewrite eqxx eq_sym (negbTE ci).
   by case: (choice q i) ci => // h _; exists h; rewrite eqxx.
 (* Turning this sign turns the sum into its negative. *)
-set T := \sum_s _; suff -> : T = 0 by rewrite mulr0.
+set T := \sum_s _; suff -> : T = 0 by rewrite mul0r.
 suff TT : T = - T by apply/eqP; move/eqP: TT; rewrite -addr_eq0 -mulr2n mulrn_eq0.
 rewrite /T [LHS](reindex_inj (inv_inj (flipK (i, h)))) -sumrN; apply: eq_bigr => s _.
 by rewrite !sign_path_flip mulrACA -signr_addb ch expr1 mulN1r.
 Qed.
 
 (* (1.10): the mean of |S_k|^2 is the sum of the squared norms of the terms of length k. *)
-Theorem random_signs k : E (fun s => normF2 (S_signed s k)) =
-  \sum_(p : L.-tuple (option 'I_H) | length p == k) normF2 (term WV WO P X p).
+Theorem random_signs k : E (fun s : pattern => sqnorm (S_signed s k)) =
+  \sum_(p : L.-tuple (option 'I_H) | length p == k) sqnorm (term WV WO P X p).
 Proof.
 pose T (p : L.-tuple (option 'I_H)) := term WV WO P X p.
 pose long (p : L.-tuple (option 'I_H)) := length p == k.
 (* Expand the square. *)
-have square s : normF2 (S_signed s k) = \sum_(p | long p) \sum_(q | long q)
-    (sign_path s p * sign_path s q) * dot (T p) (T q).
-  rewrite /normF2 /S_signed sums; under eq_bigr do under eq_bigr do rewrite expr2 !summxE.
+have square s : sqnorm (S_signed s k) = \sum_(p | long p) \sum_(q | long q)
+    (sign_path s p * sign_path s q) * inner (T p) (T q).
+  rewrite /sqnorm /S_signed sums; under eq_bigr do under eq_bigr do rewrite expr2 !summxE.
   under eq_bigr do under eq_bigr do rewrite big_distrlr.
   rewrite (eq_bigr (fun i => \sum_(p | long p) \sum_j \sum_(q | long q)
     sign_path s p * sign_path s q * (T p i j * T q i j))).
     rewrite exchange_big /=; apply: eq_bigr => p _; under eq_bigr do rewrite exchange_big /=.
-    rewrite exchange_big /=; apply: eq_bigr => q _; rewrite /dot mulr_sumr.
+    rewrite exchange_big /=; apply: eq_bigr => q _; rewrite /inner mulr_sumr.
     by apply: eq_bigr => i _; rewrite mulr_sumr.
   move=> i _; rewrite exchange_big /=; apply: eq_bigr => p _; apply: eq_bigr => j _.
   by apply: eq_bigr => q _; rewrite !term_signed !mxE mulrACA.
-have orth p q := orthogonal p q; rewrite /E in orth.
-rewrite /E (eq_bigr _ (fun s _ => square s)) exchange_big mulr_sumr; apply: eq_bigr => p pk.
-rewrite exchange_big mulr_sumr (bigD1 p) //= -mulr_suml mulrA orth eqxx mul1r.
+have orth p q := orthogonal p q; rewrite /definitions.mean in orth.
+rewrite /definitions.mean (eq_bigr _ (fun s _ => square s)) exchange_big mulr_suml; apply: eq_bigr => p pk.
+rewrite exchange_big mulr_suml (bigD1 p) //= -mulr_suml mulrAC orth eqxx mul1r.
 rewrite big1 ?addr0 // => q /andP[_ qp].
-by rewrite -mulr_suml mulrA orth eq_sym (negbTE qp) mul0r.
+by rewrite -mulr_suml mulrAC orth eq_sym (negbTE qp) mul0r.
 Qed.
 End Signs.
 (* Where every matrix is the number 1, the mean counts the paths of length k. *)
 Example signs_met L H k : let one1 (l : nat) (h : 'I_H) := 1%:M : 'M[rat]_1 in
-  E (fun s : pattern L H => normF2 (S_signed one1 one1 one1 1%:M s k)) = ('C(L, k) * H ^ k)%:R.
+  definitions.mean (fun s : pattern L H => sqnorm (S_signed one1 one1 one1 1%:M s k)) = ('C(L, k) * H ^ k)%:R.
 Proof.
 move=> one1; rewrite random_signs (eq_bigr (fun=> 1)) => [|p _].
   by rewrite sumr_const -lengths cardsE.
 have -> : term one1 one1 one1 1%:M p = 1%:M.
   elim: (tval p) => [|[h|] q IH]; rewrite ?term_nil ?term_head ?term_skip // IH.
   by rewrite /W !mulmx1.
-by rewrite /normF2 !big_ord1 !mxE.
+by rewrite /sqnorm !big_ord1 !mxE.
 Qed.
+
+(* The network of paths.v, without skips. *)
+Example without_skips_met L (X : 'cV[rat]_2) :
+  SAN ones ones ones (fun _ => const_mx 1) (fun _ _ _ => Pmean) L X =
+  \sum_(k < L.+1) S0 ones ones (fun _ _ => Pmean) X L k
+    + one _ 2 *m b ones ones ones (fun _ => const_mx 1) L.
+Proof. by apply: lengths_add_up_without_skips => l h _; exact: Pmean_rows. Qed.

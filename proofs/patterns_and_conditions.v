@@ -5,6 +5,7 @@
    Tokens and steps count from 0. *)
 From Coq Require Import ZArith ZifyClasses ZifyInst ZifyBool Lia.
 From mathcomp Require Import all_ssreflect.
+Require Import definitions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -44,11 +45,11 @@ Ltac nonlinear := intros; unfold is_true in *; nia.
 Section Patterns.
 Variables (T : finType) (p : nat) (A : nat -> T -> {set T}).
 (* (11.2): whom token k has heard of after t layers *)
-Fixpoint heard t k := if t is t'.+1 then \bigcup_(j in A (t' %% p) k) heard t' j else [set k].
+Local Notation heard := (heard_of (fun t => A (t %% p))).
 (* after t layers everybody has heard of everybody *)
 Definition full t := forall k, heard t k = setT.
 (* k reads j in some step *)
-Definition reads k j := [exists l : 'I_p, j \in A l k].
+Local Notation reads := (reads A p).
 (* the three conditions, and the number of hops s *)
 Definition condition1 := forall l k, l < p -> k \in A l k.
 Definition condition2 :=
@@ -78,6 +79,7 @@ Proof.
 by move=> f nf; split=> // t ft; rewrite ltnNge; apply/negP => ts; apply: nf; apply: full_mono ft.
 Qed.
 End Patterns.
+Local Notation heard p A := (heard_of (fun t => A (t %% p))).
 
 (* a pattern given by a relation: in step l token k reads the j with r l k j *)
 Definition pattern n (r : nat -> rel nat) l (k : 'I_n) := [set j : 'I_n | r l k j].
@@ -88,12 +90,12 @@ Lemma patternP n p (r : nat -> rel nat) t (k i : 'I_n) :
 Proof. by apply: (iffP (heardP _ _ _ _ _)) => -[j jk ij]; exists j; rewrite ?inE // in jk *. Qed.
 
 Lemma readsP n p (r : nat -> rel nat) (k j : 'I_n) l : l < p -> r l k j ->
-  reads p (@pattern n r) k j.
+  reads (@pattern n r) p k j.
 Proof. by move=> lp rl; apply/existsP; exists (Ordinal lp); rewrite inE. Qed.
 
 (* the path 0, 1, 2, ... *)
 Lemma in_order n p (A : nat -> 'I_n -> {set 'I_n}) :
-  (forall k j : 'I_n, k = j.+1 :> nat -> reads p A k j) -> condition2 p A.
+  (forall k j : 'I_n, k = j.+1 :> nat -> reads A p k j) -> condition2 p A.
 Proof.
 move=> next; exists (enum 'I_n) => //; case: n A next => [|n] A next;
   first by case: (enum 'I_0) => [|[]].

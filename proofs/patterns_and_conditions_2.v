@@ -1,10 +1,13 @@
 (* Chapter 11, "Which sparse patterns lose nothing?", continued:
    Theorem 11.3, Propositions 11.8, 11.10, 11.11, 11.12 and 11.14. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import patterns_and_conditions.
+Require Import definitions patterns_and_conditions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
+
+(* Whom a token has heard of after t layers of a pattern of p steps, (11.2). *)
+Local Notation heard p A := (heard_of (fun t => A (t %% p)%N)).
 
 (* Proposition 11.8 (Dilation cycle). *)
 Definition cycle (l k j : nat) := (k == j) || (dist k j == 2 ^ l).
@@ -424,7 +427,7 @@ have -> : (i \in heard n (@pattern n (edges n)) t.+1 k) =
    ((k == t.+1 %% n :> nat) && (i \in heard n (@pattern n (edges n)) t (Ordinal pn))).
   apply/patternP/orP => [[j]|[ik|/andP[kt ij]]].
   - rewrite /edges -[(t %% n).+1]addn1 modnDml addn1; case/orP=> [/eqP/val_inj kj ij|].
-      by left; rewrite [X in heard _ _ _ X]kj.
+      by left; rewrite [X in heard_of _ _ X]kj.
     by case/andP=> -> /eqP e ij; right; rewrite (_ : Ordinal pn = j) //; apply: val_inj.
   - by exists k; rewrite // /edges eqxx.
   by exists (Ordinal pn); rewrite // /edges -[(t %% n).+1]addn1 modnDml addn1 kt eqxx orbT.

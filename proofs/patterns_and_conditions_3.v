@@ -1,6 +1,6 @@
 (* Chapter 11, "Which sparse patterns lose nothing?", continued: Proposition 11.19. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import exponential.
+Require Import definitions exponential.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -14,9 +14,11 @@ Hypothesis e_neq0 : forall x, e x != 0.
 Hypothesis e_add : forall x y, e (x + y) = e x * e y.
 Variables (n : nat) (a : 'I_n -> S) (v : 'I_n -> V).      (* scores and values *)
 (* softmax over a set alone: its output; lambda is a logarithm of its sum of exponentials *)
-Definition output (set : {set 'I_n}) := \sum_(j in set) (e (a j) / \sum_(k in set) e (a k)) *: v j.
+Definition output (set : {set 'I_n}) := \sum_(j in set) softmax_on e set a j *: v j.
 Definition log_sum (set : {set 'I_n}) (lambda : S) := e lambda = \sum_(j in set) e (a j).
 
+Lemma outputE set : output set = \sum_(j in set) (e (a j) / \sum_(k in set) e (a k)) *: v j.
+Proof. by apply: eq_bigr => j js; rewrite /softmax_on js. Qed.
 Theorem merge m (part : 'I_m -> {set 'I_n}) (lambdas : 'I_m -> S) (lambda : S) :
   (forall r r', r != r' -> [disjoint part r & part r']) ->
   (forall r, log_sum (part r) (lambdas r)) -> e lambda = \sum_r e (lambdas r) ->
@@ -28,8 +30,8 @@ have e_sub x y : e (x - y) = e x / e y.
   by apply: (canRL (mulfK (e_neq0 y))); rewrite -e_add subrK.
 have union : log_sum (\bigcup_r part r) lambda.
   rewrite /log_sum lambdaE partition_disjoint_bigcup //; apply: eq_bigr => r _; exact: logs.
-split=> //; rewrite /output -union partition_disjoint_bigcup //; apply: eq_bigr => r _.
-rewrite scaler_sumr; apply: eq_bigr => j _; rewrite scalerA -logs e_sub.
+split=> //; rewrite outputE -union partition_disjoint_bigcup //; apply: eq_bigr => r _.
+rewrite outputE scaler_sumr; apply: eq_bigr => j _; rewrite scalerA -logs e_sub.
 by rewrite [X in _ = X *: _]mulrC mulrA divfK.
 Qed.
 End Merge.

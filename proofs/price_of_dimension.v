@@ -1,5 +1,6 @@
 (* Chapter 10: The price of dimension (Theorem 10.5, Proposition 10.14) *)
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
+Require Import definitions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -9,24 +10,6 @@ Local Open Scope ring_scope.
 Module Law.
 Section Law.
 Variable F : rcfType.
-Definition dot d (x y : 'rV[F]_d) : F := \sum_c x 0 c * y 0 c.
-Lemma dotC d (x y : 'rV[F]_d) : dot x y = dot y x.
-Proof. by apply: eq_bigr => c _; rewrite mulrC. Qed.
-Lemma dotDl d (x y z : 'rV[F]_d) : dot (x + y) z = dot x z + dot y z.
-Proof. by rewrite -big_split; apply: eq_bigr => c _; rewrite mxE mulrDl. Qed.
-Lemma dotZl d a (x z : 'rV[F]_d) : dot (a *: x) z = a * dot x z.
-Proof. by rewrite mulr_sumr; apply: eq_bigr => c _; rewrite mxE mulrA. Qed.
-Lemma dotDr d (x y z : 'rV[F]_d) : dot z (x + y) = dot z x + dot z y.
-Proof. by rewrite dotC dotDl !(dotC _ z). Qed.
-Lemma dotZr d a (x z : 'rV[F]_d) : dot z (a *: x) = a * dot z x.
-Proof. by rewrite dotC dotZl dotC. Qed.
-Lemma dotNl d (x z : 'rV[F]_d) : dot (- x) z = - dot x z.
-Proof. by rewrite -scaleN1r dotZl mulN1r. Qed.
-Lemma dotNr d (x z : 'rV[F]_d) : dot z (- x) = - dot z x.
-Proof. by rewrite dotC dotNl dotC. Qed.
-Definition dotE := (dotDl, dotDr, dotNl, dotNr, dotZl, dotZr).
-Lemma dot_ge0 d (x : 'rV[F]_d) : 0 <= dot x x.
-Proof. by apply: sumr_ge0 => c _; rewrite -expr2 sqr_ge0. Qed.
 (* 2 |x . y| <= |x|^2 + |y|^2 *)
 Lemma dot_le d (x y : 'rV[F]_d) : dot x y *+ 2 <= dot x x + dot y y.
 Proof.

@@ -1,7 +1,7 @@
 (* Chapter 10: The price of dimension (Theorems 10.3 and 10.4 in part, Propositions 10.10 in
   part, 10.12) *)
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
-Require Import logarithmic_dimension.
+Require Import definitions logarithmic_dimension.
 Import FullRank.
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -15,39 +15,38 @@ Variables (F : rcfType) (ex : F -> F) (n : nat).
 Hypotheses (ex_gt0 : forall x, 0 < ex x) (exD : forall x y, ex (x + y) = ex x * ex y)
   (ex_mono : forall x y, x <= y -> ex x <= ex y).
 (* ex is a positive, increasing function with ex (x + y) = ex x ex y. *)
-Definition softmax (L : 'M[F]_n) : 'M[F]_n := \matrix_(i, j) (ex (L i j) / \sum_l ex (L i l)).
 Variables (L : 'M[F]_n) (pi : {perm 'I_n}) (T : F).
 Hypotheses gap : forall i j, j != pi i -> T <= L i (pi i) - L i j.
 (* Proposition 10.12 (Full rank): the least singular value. *)
 Theorem sigma_min (x : 'rV[F]_n) :
-  (1 - (n - 1)%:R * ex (- T) *+ 2) * norm x <= norm (x *m (softmax L)^T).
+  (1 - (n - 1)%:R * ex (- T) *+ 2) * norm x <= norm (x *m (softmax_rows ex L)^T).
 Proof.
 have s0 i : 0 < \sum_l ex (L i l).
   by rewrite (bigD1 i) //= ltr_paddr // sumr_ge0 // => l _; exact: ltW.
 apply: (full_rank (pi := pi)) => [|i j|i|i j ji].
 - exact: ltW.
-- by rewrite mxE divr_ge0 ?ltW.
-- under eq_bigr do rewrite mxE.
+- by rewrite softmax_rowsE divr_ge0 ?ltW.
+- under eq_bigr do rewrite softmax_rowsE.
   by rewrite -mulr_suml divff // gt_eqF.
-rewrite !mxE [X in _ <= X]mulrA ler_wpmul2r ?invr_ge0 ?(ltW (s0 i)) // -exD; apply: ex_mono.
+rewrite !softmax_rowsE [X in _ <= X]mulrA ler_wpmul2r ?invr_ge0 ?(ltW (s0 i)) // -exD; apply: ex_mono.
 by rewrite addrC ler_subr_addl addrC -ler_subr_addl gap.
 Qed.
 (* If this is positive, A has rank n. *)
-Theorem rank_n : 0 < 1 - (n - 1)%:R * ex (- T) *+ 2 -> \rank (softmax L) = n.
+Theorem rank_n : 0 < 1 - (n - 1)%:R * ex (- T) *+ 2 -> \rank (softmax_rows ex L) = n.
 Proof.
 move=> pos; apply/eqP; rewrite -mxrank_tr -[_ == n]/(row_free _) -kermx_eq0;
   apply/eqP/row_matrixP => i.
-have : row i (kermx (softmax L)^T) *m (softmax L)^T = 0 by rewrite -row_mul mulmx_ker row0.
-move: (row i _) => x xA; have := sigma_min x; rewrite xA /norm {2}/dot big1 => [|c _]; last by
-  rewrite mxE mul0r.
-rewrite sqrtr0 pmulr_rle0 // => x0; rewrite row0; apply: dot0; rewrite -norm_sq.
+have : row i (kermx (softmax_rows ex L)^T) *m (softmax_rows ex L)^T = 0 by rewrite -row_mul mulmx_ker row0.
+move: (row i _) => x xA; have := sigma_min x; rewrite xA /norm {2}/sqnorm big_ord1 big1 => [|c _]; last by
+  rewrite mxE expr0n.
+rewrite sqrtr0 pmulr_rle0 // => x0; rewrite row0; apply: sq_eq0; rewrite sqnorm_dot -norm_sq.
 have -> : norm x = 0 by apply: le_anti; rewrite x0 sqrtr_ge0.
 by rewrite expr0n.
 Qed.
 (* No matrix of rank below n is closer than the least singular value s. *)
 Theorem nearest (N : 'M[F]_n) s : (\rank N < n)%N -> (forall x : 'rV[F]_n, s * norm x <= norm (x
-  *m (softmax L)^T)) ->
-  exists2 x : 'rV[F]_n, x != 0 & s * norm x <= norm (x *m (softmax L - N)^T).
+  *m (softmax_rows ex L)^T)) ->
+  exists2 x : 'rV[F]_n, x != 0 & s * norm x <= norm (x *m (softmax_rows ex L - N)^T).
 Proof.
 move=> rN low; have : kermx N^T != 0 by rewrite -mxrank_eq0 mxrank_ker mxrank_tr -lt0n subn_gt0.
 case/rowV0Pn => x /sub_kermxP xN x0; exists x => //.
@@ -64,8 +63,7 @@ Variables (F : realFieldType) (n k d p : nat) (B : finType) (val : B -> F).
 (* p bits a coordinate *)
 Hypotheses (bits : #|B| = (2 ^ p)%N) (k1 : (0 < k)%N) (kn : (k < n)%N).
 Definition code := {ffun 'I_n * 'I_d -> B}.
-Definition dot (q x : 'I_d -> F) := \sum_c q c * x c.
-Definition logit (Q K : code) i j := dot (fun c => val (Q (i, c))) (fun c => val (K (j, c))).
+Definition logit (Q K : code) i j := dot (\row_c val (Q (i, c))) (\row_c val (K (j, c))).
 Definition meets T (Q K : code) (S : {ffun 'I_n -> {set 'I_n}}) :=
   forall i j l, j \in S i -> l \notin S i -> T <= logit Q K i j - logit Q K i l.
 Hypotheses serves : forall S : {ffun 'I_n -> {set 'I_n}}, (forall i, #|S i| = k) -> exists T Q K,
@@ -135,7 +133,6 @@ End Bits.
 Module Keys.
 Section Keys.
 Variable R : realFieldType.
-Definition dot d (q x : 'rV[R]_d) : R := (q *m x^T) 0 0.
 (* Query q prefers the keys of S to all others, with gap T. *)
 Definition meets d (I : finType) (key : I -> 'rV[R]_d) (S : {set I}) T q :=
   forall j l, j \in S -> l \notin S -> T <= dot q (key j) - dot q (key l).
@@ -167,7 +164,7 @@ have horner_f x : f.[x] = f`_0 + \sum_(i < 2 * k) f`_i.+1 * x ^+ i.+1.
 pose C := \sum_(l | l \notin S) `|T| / f.[t l].
 exists (\row_(i < 2 * k) - (C * f`_i.+1)) => j l jS lS.
 have dotE i : dot (\row_(i < 2 * k) - (C * f`_i.+1)) (curve i) = C * (f`_0 - f.[t i]).
-  rewrite horner_f opprD addrA subrr add0r mulrN mulr_sumr -sumrN /dot mxE; apply: eq_bigr => m _.
+  rewrite horner_f opprD addrA subrr add0r mulrN mulr_sumr -sumrN; apply: eq_bigr => m _.
   by rewrite !mxE mulNr mulrA.
 rewrite !dotE -mulrBr f0 // subr0 opprB addrC subrK.
 apply: le_trans (ler_norm T) _; rewrite -ler_pdivr_mulr ?f_pos // /C (bigD1 l) //= ler_addl.
@@ -220,8 +217,8 @@ have dot_c q : \sum_i c 0 i * dot q (key i) = 0.
   have cK : c *m (\matrix_(i, j) key i 0 j) = 0 by have := congr1 lsubmx cM; rewrite mul_mx_row
     row_mxKl linear0.
   transitivity ((c *m (\matrix_(i, j) key i 0 j) *m q^T) 0 0); last by rewrite cK mul0mx mxE.
-  rewrite -mulmxA mxE; apply: eq_bigr => i _; congr (_ * _); rewrite /dot !mxE.
-  by apply: eq_bigr => j _; rewrite !mxE mulrC.
+  rewrite -mulmxA mxE; apply: eq_bigr => i _; congr (_ * _); rewrite dotC mxE.
+  by apply: eq_bigr => j _; rewrite !mxE.
 have [|P0 Pq] := side sum_c dot_c.
   by apply/existsP; apply: contraNT c0 => /existsPn z; apply/eqP/rowP => i; rewrite mxE;
     apply/eqP; rewrite -[_ == _]negbK z.

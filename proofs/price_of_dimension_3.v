@@ -1,6 +1,6 @@
 (* Chapter 10: The price of dimension (Theorem 10.4, Propositions 10.10 and 10.13) *)
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
-Require Import identities logarithmic_dimension price_of_dimension_2.
+Require Import definitions identities logarithmic_dimension price_of_dimension_2.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -146,7 +146,7 @@ have inj : injective key.
   move=> j l e; apply/eqP; apply: contraT => /separate[i [ji li]].
   have := me i j l; rewrite ffunE => /(_ ji li); rewrite leNgt => /negP[].
   suff -> : logit val Q K i j = logit val Q K i l by rewrite subrr.
-  by apply: eq_bigr => c _; have /ffunP/(_ c) := e; rewrite !ffunE => ->.
+  by apply: eq_bigr => c _; have /ffunP/(_ c) := e; rewrite !mxE !ffunE => ->.
 have := leq_card _ inj; rewrite card_ffun bits !card_ord -expnM mulnC; exact.
 Qed.
 (* Proposition 10.10 (a), second bound, d p >= (k/2) log_2 (n/k): n^k <= 2^(2 d p) k^k. *)
@@ -189,12 +189,10 @@ Theorem bits_gap d n (key key' : 'I_n -> 'rV[F]_d) (q q' : 'rV[F]_d) (S : {set '
   Keys.meets key S T q -> Keys.meets key' S (2%:R / 5%:R * T) q'.
 Proof.
 move=> T0 key1 qs ps rq rk me j l jS lS; have {me} := me j l jS lS.
-have dotE (x y : 'rV[F]_d) : Keys.dot x y = FullRank.dot x y.
-  by rewrite /Keys.dot mxE; apply: eq_bigr => c _; rewrite mxE.
-rewrite !dotE; set g := _ - _; set g' := _ - _ => gap.
+set g := _ - _; set g' := _ - _ => gap.
 have s0 : 0 <= s by apply: le_trans qs; exact: sqrtr_ge0.
 (* a gap never exceeds 2 s *)
-have one i : FullRank.dot q (key i) <= s /\ - s <= FullRank.dot q (key i).
+have one i : dot q (key i) <= s /\ - s <= dot q (key i).
   have b : norm q * norm (key i) <= s.
     rewrite -[s]mulr1; apply: ler_pmul => //; exact: sqrtr_ge0.
   split; first exact: le_trans (cauchy _ _) b.
@@ -213,15 +211,15 @@ have u4 : u *+ 4 <= 1.
   have spos : 0 < s by rewrite -(pmulrn_lgt0 _ (ltn0Sn 1)) (lt_le_trans T0).
   have := le_trans us Ts; rewrite -[8%N]/(4 * 2)%N mulrnA ler_muln2r /= -mulrnAl.
   by rewrite -[X in _ <= X]mul1r ler_pmul2r.
-have each i : `|FullRank.dot q' (key' i) - FullRank.dot q (key i)| <= (u *+ 2 + u ^+ 2) * s.
+have each i : `|dot q' (key' i) - dot q (key i)| <= (u *+ 2 + u ^+ 2) * s.
   have rQ : rounds u q q' by move=> c; apply: relative.
   have rK : rounds u (key i) (key' i) by move=> c; apply: relative.
   apply: le_trans (rounding u0 rQ rK) _; rewrite -mulrA ler_wpmul2l //.
     by rewrite addr_ge0 ?mulrn_wge0 ?sqr_ge0.
   rewrite -[s]mulr1; apply: ler_pmul => //; exact: sqrtr_ge0.
 have loss : g - g' <= (u *+ 2 + u ^+ 2) * s *+ 2.
-  have -> : g - g' = (FullRank.dot q (key j) - FullRank.dot q' (key' j)) +
-    (FullRank.dot q' (key' l) - FullRank.dot q (key l)) by rewrite /g /g'; ident.
+  have -> : g - g' = (dot q (key j) - dot q' (key' j)) +
+    (dot q' (key' l) - dot q (key l)) by rewrite /g /g'; ident.
   rewrite mulr2n; apply: ler_add; last exact: le_trans (ler_norm _) (each l).
   by rewrite -opprB; apply: le_trans (ler_norm _) _; rewrite normrN.
 (* the loss is at most 9/16 T *)

@@ -1,6 +1,6 @@
 (* Chapter 10: The price of dimension (Proposition 10.13) *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import identities price_of_dimension_2.
+Require Import definitions identities price_of_dimension_2.
 Import Keys.
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -12,20 +12,10 @@ Variable R : realFieldType.
 (* Definition 10.1: the pattern S, with rows J and columns I, is met in d dimensions, with some gap. *)
 Definition met (J I : finType) (S : J -> {set I}) d := exists (key : I -> 'rV[R]_d) T,
   0 < T /\ forall i, exists q, meets key (S i) T q.
-Lemma dotDl d (x y z : 'rV[R]_d) : dot (x + y) z = dot x z + dot y z.
-Proof. by rewrite /dot mulmxDl mxE. Qed.
-Lemma dotZl d a (x z : 'rV[R]_d) : dot (a *: x) z = a * dot x z.
-Proof. by rewrite /dot -scalemxAl mxE. Qed.
-Lemma dotC d (x y : 'rV[R]_d) : dot x y = dot y x.
-Proof. by rewrite /dot !mxE; apply: eq_bigr => c _; rewrite !mxE mulrC. Qed.
-Lemma dotDr d (x y z : 'rV[R]_d) : dot z (x + y) = dot z x + dot z y.
-Proof. by rewrite dotC dotDl !(dotC _ z). Qed.
-Lemma dotNr d (x z : 'rV[R]_d) : dot z (- x) = - dot z x.
-Proof. by rewrite dotC -scaleN1r dotZl mulN1r dotC. Qed.
 (* The product of rows with one coordinate more. *)
 Lemma dot_more d (x y : 'rV[R]_d) a b :
   dot (row_mx x (const_mx a : 'rV_1)) (row_mx y (const_mx b)) = dot x y + a * b.
-Proof. by rewrite /dot tr_row_mx mul_row_col !mxE big_ord1 !mxE. Qed.
+Proof. by rewrite !dot_mx tr_row_mx mul_row_col !mxE big_ord1 !mxE. Qed.
 
 (* Step 1. A row is met if and only if an affine function is positive inside and negative outside. *)
 Definition split_by (I : finType) d (key : I -> 'rV[R]_d) (A : {set I}) q c :=
@@ -101,7 +91,7 @@ split=> [/met_affine[key sp]|[M sM rM]].
     apply: leq_trans (mxrankM_maxl _ _) _; apply: leq_trans (rank_leq_col _) _.
     by rewrite addn1.
   have BE i j : (\matrix_i q i *m (\matrix_j key j)^T) i j = dot (q i) (key j).
-    by rewrite /dot !mxE; apply: eq_bigr => l _; rewrite !mxE.
+    by rewrite mxE; apply: eq_bigr => l _; rewrite !mxE.
   move=> i j; rewrite /A mul_col_mx /signs -[i]splitK; case: (split i) => i' /=.
     by rewrite (unsplitK (inl i')) col_mxEu /B mul_row_col mul0mx add0r mul1mx mxE ltr01.
   rewrite (unsplitK (inr i')) col_mxEd /B mul_row_col mxE BE !mxE big_ord1 !mxE mulr1.
@@ -121,7 +111,7 @@ have [G /sub_addsmxP[u NG]] := coordinates n0 oN rN.
 exists (fun j => (col j G)^T) => i; exists (row (rshift 1 i) u.2), (- u.1 (rshift 1 i) 0) => j.
 have -> : dot (row (rshift 1 i) u.2) (col j G)^T - - u.1 (rshift 1 i) 0 = N (rshift 1 i) j.
   rewrite NG mxE opprK addrC; congr (_ + _); last first.
-    by rewrite /dot !mxE; apply: eq_bigr => l _; rewrite !mxE.
+    by rewrite mxE; apply: eq_bigr => l _; rewrite !mxE.
   by rewrite mxE big_ord1 mxE mulr1.
 have := sM (rshift 1 i) j; rewrite /signs (unsplitK (inr i)) NE; case: ifP => _ Mij.
   by rewrite divr_gt0.
@@ -155,7 +145,7 @@ split=> [/met_affine[key sp]|/met_affine[key sp]]; last first.
       by apply: sumr_ge0 => ? _; rewrite invr_ge0.
     by do 2!(apply: sumr_ge0 => ? _); rewrite invr_ge0.
   apply/met_affine; exists (fun x => if x is Some j then row_mx (key j) (const_mx 1) else 0).
-  have dot0 (y : 'rV[R]_(d + 1)) : dot y 0 = 0 by rewrite /dot trmx0 mulmx0 mxE.
+  have dot0 (y : 'rV[R]_(d + 1)) : dot y 0 = 0 by rewrite dot_mx trmx0 mulmx0 mxE.
   case=> [[with_a i]|].
     exists (row_mx (q i) (const_mx (- c i))), (if with_a then - eps else eps) => -[j|].
       rewrite inE dot_more mulr1 -/(v i j); have := qc i j; rewrite -/(v i j).
@@ -166,7 +156,7 @@ split=> [/met_affine[key sp]|/met_affine[key sp]]; last first.
       by rewrite opprK -ltr_subr_addr sub0r ltr_oppr.
     by rewrite inE dot0 sub0r; case: with_a; rewrite ?opprK // oppr_lt0.
   exists (row_mx 0 (const_mx 1)), (2%:R^-1) => -[j|]; rewrite inE /=.
-    have d0 : dot (0 : 'rV_d) (key j) = 0 by rewrite /dot mul0mx mxE.
+    have d0 : dot (0 : 'rV_d) (key j) = 0 by rewrite dot_mx mul0mx mxE.
     by rewrite dot_more d0 add0r mulr1 subr_gt0 invf_lt1 ?ltr0n // ltr1n.
   by rewrite dot0 sub0r oppr_lt0 invr_gt0 ltr0n.
 (* back: a at the origin; a combination of the two functions for S_i vanishes there *)
@@ -180,7 +170,7 @@ have a0 i : without i None < 0 by have := qc (Some (false, i)) None; rewrite inE
 pose r i := with_a i None *: q (Some (false, i)) - without i None *: q (Some (true, i)).
 pose Y : 'M[R]_(n, d + 1) := \matrix_j (key (Some j) - a).
 have prod (x : 'rV[R]_(d + 1)) j : (x *m Y^T) 0 j = dot x (key (Some j) - a).
-  by rewrite /dot !mxE; apply: eq_bigr => l _; rewrite !mxE.
+  by rewrite mxE; apply: eq_bigr => l _; rewrite !mxE.
 apply/sign_rank; exists (col_mx (q None) (\matrix_i r i) *m Y^T); last first.
   apply: leq_trans (mxrankM_maxl _ _) _; apply: leq_trans (rank_leq_col _) _.
   by rewrite addn1.

@@ -1,6 +1,6 @@
 (* Chapter 10: The price of dimension (Proposition 10.15) *)
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
-Require Import identities price_of_dimension_2 price_of_dimension_4.
+Require Import definitions identities price_of_dimension_2 price_of_dimension_4.
 Import Keys.
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -120,8 +120,7 @@ have attained s : s \in A -> exists v : variable -> R, forall x : [finType of to
   have /fin_all_exists[q /fin_all_exists[c qc]] := sp.
   exists (fun y => match y with inl (i, l) => q i 0 l | inr (inl (j, l)) => key j 0 l
     | inr (inr i) => c i end) => -[i j]; rewrite logit_value ffunE /=.
-  have := qc i j; have -> // : dot (q i) (key j) = \sum_l q i 0 l * key j 0 l.
-  by rewrite /dot mxE; apply: eq_bigr => l _; rewrite mxE.
+  exact: (qc i j).
 have W := @recalled variable [finType of token * token] 2%N logit A room isT logit_degree attained.
 have cardA : #|A| = (b`! ^ (k * k))%N.
   by rewrite card_imset ?cardsT ?card_ffun ?card_prod ?card_ord ?card_Sn //; exact: signs_inj.

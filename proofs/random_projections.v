@@ -1,5 +1,6 @@
 (* Chapter 6: Random projections of attention (Theorem 6.8, Proposition 6.14) *)
 From mathcomp Require Import all_ssreflect all_algebra.
+Require Import definitions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -108,7 +109,6 @@ by rewrite (single p) ?(no _ _ qp) ?(no _ _ rp) ?(no _ _ sp) ?(negbTE qp) ?(negb
 Qed.
 
 Definition G o : 'M[F]_n := (R o)^T *m R o.
-Definition sqnorm m d (M : 'M[F]_(m, d)) := \sum_i \sum_c M i c ^+ 2.
 Lemma GE j m o : G o j m = \sum_a mu (a, j) o * mu (a, m) o.
 Proof. by rewrite mxE; apply: eq_bigr => a _; rewrite mxE. Qed.
 Lemma kv : k%:R * v = 1. Proof. by rewrite mulfV // pnatr_eq0 -lt0n. Qed.
@@ -330,7 +330,7 @@ have qE : q = (n + k + 1)%:R / k%:R by rewrite /q -[X in X + _](mulfV kR) -mulrD
   addnA.
 have cq : c0 * q = 1 by rewrite qE /c0 mulrA divfK ?mulfV // pnatr_eq0 addn1.
 have q0 : 0 <= q by rewrite addr_ge0 ?ler01 ?divr_ge0 ?ler0n.
-have s0 : 0 <= sqnorm P by do 2!(apply: sumr_ge0 => ? _); exact: sqr_ge0.
+have s0 := sq_ge0 P.
 have l0 : loss c0 = (1 - c0) * sqnorm P.
   by rewrite /loss multiple -/q expr2 -mulrA cq mulr1 mulr2n opprD addrA subrr add0r addrC.
 split=> // c; rewrite l0 /loss multiple -/q ler_wpmul2r //.

@@ -1,5 +1,6 @@
 (* Chapter 6: Random projections of attention (Propositions 6.6, 6.12, 6.15) *)
 From mathcomp Require Import all_ssreflect all_algebra.
+Require Import definitions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -61,26 +62,25 @@ Section CountSketch.
 Variables (F : rcfType) (k n : nat).
 (* A draw: for each column a row and a sign, all draws equally likely. *)
 Definition draw := {ffun 'I_n -> 'I_k * bool}.
-Definition sgn (s : bool) : F := if s then -1 else 1.
+Local Notation sgn := (@sgn F).
 (* CountSketch: one entry, plus or minus 1, in each column. *)
 Definition sketch (o : draw) : 'M[F]_(k, n) := \matrix_(a, i) (sgn (o i).2 * ((o i).1 == a)%:R).
 Variables i0 i1 : 'I_n.
 Hypotheses i01 : i0 != i1.
+(* x is (e_1 + e_2) / sqrt 2. *)
 Definition x : 'cV[F]_n := (Num.sqrt 2%:R)^-1 *: (delta_mx i0 0 + delta_mx i1 0).
-(* The squared norm; x is (e_1 + e_2) / sqrt 2. *)
-Definition sq (m : nat) (y : 'cV[F]_m) : F := \sum_a y a 0 ^+ 2.
 
 (* Step 1. The squared norm is 1, plus the product of the two signs if the rows agree. *)
-Lemma sketched (o : draw) : sq (sketch o *m x) =
+Lemma sketched (o : draw) : sqnorm (sketch o *m x) =
   1 + ((o i0).1 == (o i1).1)%:R * (sgn (o i0).2 * sgn (o i1).2).
 Proof.
-have s2 s : sgn s ^+ 2 = 1 by case: s; rewrite /= ?sqrrN expr1n.
+have s2 s : sgn s ^+ 2 = 1 by case: s; rewrite /sgn ?sqrrN expr1n.
 pose h : F := (Num.sqrt 2%:R)^-1.
 have h2 : h ^+ 2 = 2%:R^-1 by rewrite exprVn sqr_sqrtr ?ler0n.
 have col a : (sketch o *m x) a 0 = h * (sketch o a i0 + sketch o a i1).
   rewrite -scalemxAr mulmxDr -!colE mxE; congr (_ * _); by rewrite !mxE.
 pose t : F := sgn (o i0).2; pose u : F := sgn (o i1).2.
-transitivity (h ^+ 2 * \sum_a ((t ^+ 2 * ((o i0).1 == a)%:R + u ^+ 2 * ((o i1).1 == a)%:R) +
+rewrite sqnorm_col; transitivity (h ^+ 2 * \sum_a ((t ^+ 2 * ((o i0).1 == a)%:R + u ^+ 2 * ((o i1).1 == a)%:R) +
    (((o i0).1 == a) && ((o i1).1 == a))%:R * (t * u) *+ 2)).
   rewrite mulr_sumr; apply: eq_bigr => a _; rewrite col exprMn; congr (_ * _).
   rewrite !mxE -/t -/u sqrrD; case: (_ == a); case: (_ == a); rewrite /= ?mulr1 ?mulr0 ?mul1r
@@ -96,9 +96,9 @@ have [->|ne] := eqVneq (o i0).1 (o i1).1.
 by rewrite big1 // => a _; case: eqP => // <-; rewrite eq_sym (negbTE ne).
 Qed.
 
-Theorem kept_or_changed (o : draw) : (o i0).1 != (o i1).1 -> sq (sketch o *m x) = 1.
+Theorem kept_or_changed (o : draw) : (o i0).1 != (o i1).1 -> sqnorm (sketch o *m x) = 1.
 Proof. by move=> /negbTE ne; rewrite sketched ne mul0r addr0. Qed.
-Theorem changed (o : draw) : (o i0).1 = (o i1).1 -> sq (sketch o *m x) = 0 \/ sq (sketch o *m x)
+Theorem changed (o : draw) : (o i0).1 = (o i1).1 -> sqnorm (sketch o *m x) = 0 \/ sqnorm (sketch o *m x)
   = 2%:R.
 Proof.
 move=> eq; rewrite sketched eq eqxx mul1r; case: (o i0).2; case: (o i1).2; rewrite /= ?mulrN
@@ -141,9 +141,9 @@ Qed.
 (* the chance, uniform over the draws *)
 (* Proposition 6.6 (One collision): the chance of a change to 0 or 2 is exactly 1/k, and otherwise
    the norm is kept. *)
-Theorem countsketch : (0 < k)%N -> let changed := [set o : draw | (sq (sketch o *m x) == 0) ||
-  (sq (sketch o *m x) == 2%:R)] in
-  #|changed|%:R / #|[set: draw]|%:R = k%:R^-1 :> F /\ forall o, o \notin changed -> sq (sketch o
+Theorem countsketch : (0 < k)%N -> let changed := [set o : draw | (sqnorm (sketch o *m x) == 0) ||
+  (sqnorm (sketch o *m x) == 2%:R)] in
+  #|changed|%:R / #|[set: draw]|%:R = k%:R^-1 :> F /\ forall o, o \notin changed -> sqnorm (sketch o
     *m x) = 1.
 Proof.
 move=> k0 ch.
@@ -158,9 +158,9 @@ have N0 : #|[set: draw]|%:R != 0 :> F.
   by rewrite pnatr_eq0 cardsT card_ffun card_prod !card_ord card_bool -lt0n expn_gt0 muln_gt0 k0.
 by apply: (mulfI k1); rewrite mulrA chE -natrM count // mulfV ?mulfV.
 Qed.
-Lemma norm_x : sq x = 1.
+Lemma norm_x : sqnorm x = 1.
 Proof.
-rewrite /sq (bigD1 i0) //= (bigD1 i1) 1?eq_sym //= big1 => [|a /andP[a0 a1]]; last first.
+rewrite sqnorm_col (bigD1 i0) //= (bigD1 i1) 1?eq_sym //= big1 => [|a /andP[a0 a1]]; last first.
   by rewrite !mxE (negbTE a0) (negbTE a1) !addr0 mulr0 expr0n.
 rewrite !mxE !eqxx (eq_sym i1) (negbTE i01) /= !(addr0, add0r) mulr1 exprVn.
 by rewrite sqr_sqrtr ?ler0n // -mulr2n -mulr_natl mulfV ?pnatr_eq0.
@@ -168,7 +168,7 @@ Qed.
 (* Proposition 6.6, last sentence: it fails where the squared norm changes by more than the share eps;
    the chance of failure is at most delta only if k >= 1 / delta. *)
 Theorem collision_cost (eps delta : F) : (0 < k)%N -> 0 < eps < 1 ->
-  let failed := [set o : draw | ~~ ((1 - eps) * sq x <= sq (sketch o *m x) <= (1 + eps) * sq x)] in
+  let failed := [set o : draw | ~~ ((1 - eps) * sqnorm x <= sqnorm (sketch o *m x) <= (1 + eps) * sqnorm x)] in
   #|failed|%:R / #|[set: draw]|%:R <= delta -> delta^-1 <= k%:R.
 Proof.
 move=> k0 /andP[eps0 eps1] failed.
@@ -198,23 +198,21 @@ Section Normaliser.
 Variables (F : realFieldType) (ex : F -> F).
 Hypotheses (ex_gt0 : forall x, 0 < ex x) (ex0 : ex 0 = 1) (exD : forall x y, ex (x + y) = ex x *
   ex y).
-(* Softmax of rows, for any positive function ex (the exponential); c stands for sqrt(d_qk). *)
-Definition softmax m n (A : 'M[F]_(m, n)) : 'M_(m, n) := \matrix_(i, j) (ex (A i j) / \sum_l ex
-  (A i l)).
+(* Softmax is with any positive function ex (the exponential); c stands for sqrt(d_qk). *)
 (* The row sums. *)
 Definition Dsum m n (A : 'M[F]_(m, n)) : 'rV[F]_m := \row_i \sum_l ex (A i l).
 (* Proposition 6.15 (The normaliser), first sentence: D is invertible, and softmax(A/c) = D^-1
    exp(A/c). *)
 Theorem normaliser m n (A : 'M[F]_(m, n.+1)) (c : F) :
   diag_mx (Dsum (c^-1 *: A)) \in unitmx /\
-  softmax (c^-1 *: A) = invmx (diag_mx (Dsum (c^-1 *: A))) *m map_mx ex (c^-1 *: A).
+  softmax_rows ex (c^-1 *: A) = invmx (diag_mx (Dsum (c^-1 *: A))) *m map_mx ex (c^-1 *: A).
 Proof.
 set B := c^-1 *: A; have s0 i : \sum_l ex (B i l) != 0.
   rewrite big_ord_recl lt0r_neq0 // ltr_paddr ?ex_gt0 // sumr_ge0 // => l _; exact: ltW.
 have u : diag_mx (Dsum B) \in unitmx.
   by rewrite unitmxE det_diag unitfE; apply/prodf_neq0 => i _; rewrite mxE.
 split=> //; rewrite -[LHS](mulKmx u); congr (_ *m _); rewrite mul_diag_mx.
-by apply/matrixP => i j; rewrite !mxE mulrC divfK.
+by apply/matrixP => i j; rewrite mxE softmax_rowsE !mxE mulrC divfK.
 Qed.
 Variable l2 : F.
 Hypotheses exl2 : ex l2 = 2%:R.
@@ -232,22 +230,22 @@ by move=> c i j; rewrite xpair_eqE => /negbTE ij; rewrite !mxE ij mul0r mulr0.
 Qed.
 (* Proposition 6.15, second sentence (the slip): no diagonal on the right will do, and with exp(2
    A) none on either side. *)
-Theorem no_right (t : 'rV[F]_2) : softmax (2%:R^-1 *: A) <> map_mx ex (2%:R^-1 *: A) *m diag_mx t
-   /\ softmax (2%:R^-1 *: A) <> map_mx ex (2%:R *: A) *m diag_mx t
-   /\ softmax (2%:R^-1 *: A) <> diag_mx t *m map_mx ex (2%:R *: A).
+Theorem no_right (t : 'rV[F]_2) : softmax_rows ex (2%:R^-1 *: A) <> map_mx ex (2%:R^-1 *: A) *m diag_mx t
+   /\ softmax_rows ex (2%:R^-1 *: A) <> map_mx ex (2%:R *: A) *m diag_mx t
+   /\ softmax_rows ex (2%:R^-1 *: A) <> diag_mx t *m map_mx ex (2%:R *: A).
 Proof.
 have [v1 v2 v3] := values.
 have sum2 (f : 'I_2 -> F) : \sum_l f l = f i0 + f i1.
   by rewrite big_ord_recl big_ord1; congr (f _ + f _); exact: val_inj.
-have sm0 : softmax (2%:R^-1 *: A) i0 i0 = 3%:R^-1.
-  by rewrite mxE sum2 v3 // v1 mul1r -(natrD _ 1 2).
-have sm1 : softmax (2%:R^-1 *: A) i1 i0 = 2%:R^-1.
-  by rewrite mxE sum2 !v3 // mul1r -(natrD _ 1 1).
-have sm2 : softmax (2%:R^-1 *: A) i0 i1 = 2%:R / 3%:R.
-  by rewrite mxE sum2 v1 v3 // -(natrD _ 1 2).
+have sm0 : softmax_rows ex (2%:R^-1 *: A) i0 i0 = 3%:R^-1.
+  by rewrite softmax_rowsE sum2 v3 // v1 mul1r -(natrD _ 1 2).
+have sm1 : softmax_rows ex (2%:R^-1 *: A) i1 i0 = 2%:R^-1.
+  by rewrite softmax_rowsE sum2 !v3 // mul1r -(natrD _ 1 1).
+have sm2 : softmax_rows ex (2%:R^-1 *: A) i0 i1 = 2%:R / 3%:R.
+  by rewrite softmax_rowsE sum2 v1 v3 // -(natrD _ 1 2).
 have ne (a b : nat) : a != b -> a%:R = b%:R :> F -> False by move=> ab /eqP; rewrite eqr_nat
   (negbTE ab).
-have right c : softmax (2%:R^-1 *: A) <> map_mx ex (c *: A) *m diag_mx t.
+have right c : softmax_rows ex (2%:R^-1 *: A) <> map_mx ex (c *: A) *m diag_mx t.
   rewrite mul_mx_diag => /matrixP e; have e1 := e i1 i0; have e0 := e i0 i0; move: e1 e0.
   rewrite sm0 sm1 !mxE => e1 e0; have : 3%:R^-1 = 2%:R^-1 :> F.
     by rewrite e0 e1 /= !mul0r !mulr0.

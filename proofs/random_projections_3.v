@@ -1,7 +1,7 @@
 (* Chapter 6: Random projections of attention (Definition 6.1, Proposition 6.5, and the laws of
    entries that Theorem 6.8 and Proposition 6.14 speak of) *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import identities random_projections.
+Require Import definitions identities random_projections.
 Import Mean.
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -86,38 +86,23 @@ Variables (F : realFieldType) (k n : nat) (T : finType) (p val : T -> F).
 Hypothesis p1 : \sum_t p t = 1.
 (* A draw gives each entry (a, i) one of the values val t, with chance p t. *)
 Definition draw := {ffun 'I_k * 'I_n -> T}.
-Definition mean (f : draw -> F) := \sum_(o : draw) (\prod_x p (o x)) * f o.
+Local Notation mean := (@expectation F _ T p).
 Definition entries (o : draw) : 'M[F]_(k, n) := \matrix_(a, i) val (o (a, i)).
-Lemma products (g : 'I_k * 'I_n -> T -> F) :
-  mean (fun o => \prod_x g x (o x)) = \prod_x \sum_t p t * g x t.
-Proof.
-rewrite (bigA_distr_bigA (fun x t => p t * g x t)); apply: eq_bigr => o _.
-by rewrite -big_split.
-Qed.
-Lemma one_entry x (h : T -> F) : mean (fun o => h (o x)) = \sum_t p t * h t.
-Proof.
-pose g y t := if y == x then h t else 1.
-have -> : mean (fun o => h (o x)) = mean (fun o => \prod_y g y (o y)).
-  apply: eq_bigr => o _; congr (_ * _); rewrite (bigD1 x) //= /g eqxx big1 ?mulr1 // => y.
-  by move=> /negbTE ->.
-rewrite products (bigD1 x) //= /g eqxx [X in _ * X]big1 ?mulr1 // => y /negbTE ->.
-by rewrite -[RHS]p1; apply: eq_bigr => t _; rewrite mulr1.
-Qed.
-Theorem is_mean_mean : is_mean mean.
+Theorem is_mean_mean : is_mean (mean : (draw -> F) -> F).
 Proof.
 split=> [a b f g|f g e|]; last 1 first.
-- have := products (fun _ _ => 1); rewrite [RHS]big1 => [|x _].
+- have := expectation_prod p (fun (_ : 'I_k * 'I_n) _ => 1); rewrite [RHS]big1 => [|x _].
     by move=> e; apply: etrans e; apply: eq_bigr => o _; rewrite [X in _ = _ * X]big1.
   by rewrite -[RHS]p1; apply: eq_bigr => t _; rewrite mulr1.
-- rewrite /mean !mulr_sumr -big_split; apply: eq_bigr => o _ /=; ident.
+- rewrite /expectation !mulr_sumr -big_split; apply: eq_bigr => o _ /=; ident.
 by apply: eq_bigr => o _; rewrite e.
 Qed.
 Theorem independent_entries : independent mean entries.
 Proof.
 move=> e; transitivity (mean (fun o => \prod_x val (o x) ^+ e x)).
   apply: eq_bigr => o _; congr (_ * _); apply: eq_bigr => -[a i] _; by rewrite mxE.
-rewrite (products (fun x t => val t ^+ e x)); apply: eq_bigr => -[a i] _.
-rewrite -(one_entry (a, i) (fun t => val t ^+ e (a, i))); apply: eq_bigr => o _.
+rewrite (expectation_prod p (fun x t => val t ^+ e x)); apply: eq_bigr => -[a i] _.
+rewrite -(expectation_one p1 (a, i) (fun t => val t ^+ e (a, i))); apply: eq_bigr => o _.
 by rewrite mxE.
 Qed.
 (* The moments of the entries are those of the values. *)
@@ -125,9 +110,9 @@ Theorem moments_entries (kappa : F) : \sum_t p t * val t = 0 -> \sum_t p t * val
   \sum_t p t * val t ^+ 4 = kappa * k%:R^-1 ^+ 2 -> moments mean entries kappa.
 Proof.
 have power e a i : mean (fun o => entries o a i ^+ e) = \sum_t p t * val t ^+ e.
-  rewrite -(one_entry (a, i) (fun t => val t ^+ e)); apply: eq_bigr => o _; by rewrite mxE.
+  rewrite -(expectation_one p1 (a, i) (fun t => val t ^+ e)); apply: eq_bigr => o _; by rewrite mxE.
 move=> m1 m2 m4; rewrite /moments => a i; split; rewrite ?power //.
-rewrite -m1 -(one_entry (a, i) val); apply: eq_bigr => o _; by rewrite mxE.
+rewrite -m1 -(expectation_one p1 (a, i) val); apply: eq_bigr => o _; by rewrite mxE.
 Qed.
 End Finite.
 
@@ -146,7 +131,7 @@ Definition sign_value (b : bool) : F := if b then Num.sqrt k%:R^-1 else - Num.sq
 Lemma sign_sum : \sum_b sign_chance b = 1.
 Proof. by rewrite sum_bool -mulr2n -mulr_natl. Qed.
 Definition rademacher n := @entries F k n _ sign_value.
-Theorem sign_moments n : moments (mean sign_chance) (rademacher (n := n)) 1.
+Theorem sign_moments n : moments (expectation sign_chance) (rademacher (n := n)) 1.
 Proof.
 have s2 : Num.sqrt k%:R^-1 ^+ 2 = k%:R^-1 :> F by rewrite sqr_sqrtr.
 apply: moments_entries; first exact: sign_sum; rewrite sum_bool /sign_value /sign_chance.
@@ -167,7 +152,7 @@ Qed.
 Lemma ach_sum : \sum_t ach_chance t = 1.
 Proof. by rewrite sum_opt -[RHS]six /ach_chance; ident. Qed.
 Definition achlioptas n := @entries F k n _ ach_value.
-Theorem ach_moments n : moments (mean ach_chance) (achlioptas (n := n)) 3%:R.
+Theorem ach_moments n : moments (expectation ach_chance) (achlioptas (n := n)) 3%:R.
 Proof.
 pose s : F := Num.sqrt (3%:R / k%:R).
 have s2 : s ^+ 2 = 3%:R / k%:R by rewrite sqr_sqrtr // divr_ge0 ?ler0n.
@@ -183,7 +168,7 @@ Qed.
 (* Theorem 6.8: kappa = 1 for signs, kappa = 3 for Achlioptas. *)
 Theorem sign_mean_square m n (P : 'M[F]_(m, n)) (w : 'cV[F]_n) :
   let R := @rademacher n in
-  mean sign_chance (fun o => sqnorm (P *m (R o)^T *m R o *m w - P *m w)) = k%:R^-1 *
+  expectation sign_chance (fun o => sqnorm (P *m (R o)^T *m R o *m w - P *m w)) = k%:R^-1 *
     (sqnorm P * sqnorm w + sqnorm (P *m w) +
     (1 - 3%:R) * \sum_j w j 0 ^+ 2 * sqnorm (P *m (delta_mx j 0 : 'cV_n))).
 Proof.
@@ -191,7 +176,7 @@ apply: mean_square => //; [exact/is_mean_mean/sign_sum | exact/independent_entri
 exact: sign_moments.
 Qed.
 Theorem ach_mean_square m n (P : 'M[F]_(m, n)) (w : 'cV[F]_n) : let R := @achlioptas n in
-  mean ach_chance (fun o => sqnorm (P *m (R o)^T *m R o *m w - P *m w)) =
+  expectation ach_chance (fun o => sqnorm (P *m (R o)^T *m R o *m w - P *m w)) =
     k%:R^-1 * (sqnorm P * sqnorm w + sqnorm (P *m w)).
 Proof.
 move=> R; rewrite (@mean_square F _ _ _ k n _ 3%:R) ?subrr ?mul0r ?addr0 //.

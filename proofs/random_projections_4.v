@@ -1,6 +1,6 @@
 (* Chapter 6: Random projections of attention (Proposition 6.5) *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import identities random_projections random_projections_3.
+Require Import definitions identities random_projections random_projections_3.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -30,7 +30,7 @@ Variables (F : rcfType) (k n : nat).
 Hypothesis k0 : (0 < k)%N.
 (* Rademacher. *)
 Theorem rademacher_identity : let R := @Finite.rademacher F k n in
-  mean_matrix (Finite.mean (@Finite.sign_chance F)) (fun o => (R o)^T *m R o) = 1%:M.
+  mean_matrix (expectation (@Finite.sign_chance F)) (fun o => (R o)^T *m R o) = 1%:M.
 Proof.
 move=> R; have ind := Finite.independent_entries (k := k) (n := n) (@Finite.sign_value F k)
   (Finite.sign_sum F).
@@ -39,7 +39,7 @@ by apply: (entries_identity me k0 ind); apply: Finite.sign_moments.
 Qed.
 (* Achlioptas. *)
 Theorem achlioptas_identity : let R := @Finite.achlioptas F k n in
-  mean_matrix (Finite.mean (@Finite.ach_chance F)) (fun o => (R o)^T *m R o) = 1%:M.
+  mean_matrix (expectation (@Finite.ach_chance F)) (fun o => (R o)^T *m R o) = 1%:M.
 Proof.
 move=> R; have ind := Finite.independent_entries (k := k) (n := n) (@Finite.ach_value F k)
   (Finite.ach_sum F).
@@ -52,15 +52,14 @@ End Signs.
    one with the opposite signs in column j. *)
 Section Flips.
 Variables (F : realFieldType) (Om : finType) (k n : nat) (R : Om -> 'M[F]_(k, n)).
-Definition average (f : Om -> F) := (\sum_o f o) / #|Om|%:R.
 Variable flip : 'I_n -> Om -> Om.
 Hypotheses (some : (0 < #|Om|)%N) (flipK : forall j, involutive (flip j)).
 Hypothesis flipE : forall j o a i, R (flip j o) a i = if i == j then - R o a i else R o a i.
 Hypothesis unit : forall o i, \sum_a R o a i ^+ 2 = 1.
-Lemma flips_identity : mean_matrix average (fun o => (R o)^T *m R o) = 1%:M.
+Lemma flips_identity : mean_matrix (@mean F Om) (fun o => (R o)^T *m R o) = 1%:M.
 Proof.
 have N0 : #|Om|%:R != 0 :> F by rewrite pnatr_eq0 -lt0n.
-apply/matrixP => i j; rewrite !mxE /average.
+apply/matrixP => i j; rewrite !mxE /mean.
 have RE o : ((R o)^T *m R o) i j = \sum_a R o a i * R o a j.
   by rewrite mxE; apply: eq_bigr => a _; rewrite mxE.
 rewrite (eq_bigr _ (fun o _ => RE o)); have [<-|ij] := eqVneq i j.
@@ -78,8 +77,8 @@ End Flips.
 Section Sparse.
 Variables (F : rcfType) (k n s : nat).
 Hypotheses (s0 : (0 < s)%N) (sk : (s <= k)%N).
-Definition sgn (b : bool) : F := if b then -1 else 1.
-Lemma sgn2 b : sgn b ^+ 2 = 1. Proof. by case: b; rewrite /= ?sqrrN expr1n. Qed.
+Local Notation sgn := (@sgn F).
+Lemma sgn2 b : sgn b ^+ 2 = 1. Proof. by case: b; rewrite /sgn ?sqrrN expr1n. Qed.
 (* A column: s distinct rows, and a sign for each row. *)
 Definition rows := {A : {set 'I_k} | #|A| == s}.
 Definition sparse_draw := ({ffun 'I_n -> rows} * {ffun 'I_n * 'I_k -> bool})%type.
@@ -87,7 +86,7 @@ Definition sparse (o : sparse_draw) : 'M[F]_(k, n) :=
   \matrix_(a, i) ((a \in val (o.1 i))%:R * sgn (o.2 (i, a)) / Num.sqrt s%:R).
 Definition sparse_flip (j : 'I_n) (o : sparse_draw) : sparse_draw :=
   (o.1, [ffun x => o.2 x (+) (x.1 == j)]).
-Theorem sparse_identity : mean_matrix (@average F _) (fun o => (sparse o)^T *m sparse o) = 1%:M.
+Theorem sparse_identity : mean_matrix (@mean F _) (fun o => (sparse o)^T *m sparse o) = 1%:M.
 Proof.
 apply: (@flips_identity _ _ _ _ _ sparse_flip) => [|j o|j o a i|o i].
 - (* there is a draw *)
@@ -118,7 +117,7 @@ Definition srht_draw := ({f : {ffun 'I_k -> 'I_N} | injectiveb f} * {ffun 'I_n -
 Definition srht (o : srht_draw) : 'M[F]_(k, n) :=
   \matrix_(a, i) (H (val o.1 a) (widen_ord nN i) * sgn F (o.2 i) / Num.sqrt k%:R).
 Definition srht_flip (j : 'I_n) (o : srht_draw) : srht_draw := (o.1, [ffun i => o.2 i (+) (i == j)]).
-Theorem srht_identity : mean_matrix (@average F _) (fun o => (srht o)^T *m srht o) = 1%:M.
+Theorem srht_identity : mean_matrix (@mean F _) (fun o => (srht o)^T *m srht o) = 1%:M.
 Proof.
 apply: (@flips_identity _ _ _ _ _ srht_flip) => [|j o|j o a i|o i].
 - have fI : injectiveb [ffun a : 'I_k => widen_ord kN a].
@@ -139,7 +138,7 @@ End SRHT.
 (* Instance: the Hadamard matrix of two tokens; one of its rows is drawn. *)
 Example two_tokens (F : rcfType) :
   let H := \matrix_(a < 2, i < 2) (if (a == 1) && (i == 1) then -1 else 1) : 'M[F]_2 in
-  mean_matrix (@average F _) (fun o => (srht H (leqnn 2) o)^T *m srht (k := 1) H (leqnn 2) o) = 1%:M.
+  mean_matrix (@mean F _) (fun o => (srht H (leqnn 2) o)^T *m srht (k := 1) H (leqnn 2) o) = 1%:M.
 Proof.
 by move=> H; apply: srht_identity => // a i; rewrite mxE; case: ifP; [right | left].
 Qed.

@@ -1,7 +1,7 @@
 (* Chapter 1, "Rank collapse" (notebooks/path_decomposition/rank_collapse.ipynb).
    Propositions 2.12 and 2.13. Layers are those of paths.v; compile it first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import paths exponential.
+Require Import definitions paths exponential.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -11,26 +11,9 @@ Section Residual.
 Variables (F : rcfType) (n d : nat).
 Implicit Types (X R : 'M[F]_(n.+1, d)).
 Local Notation ones := (one F n.+1).
-(* The residual: tokens minus their mean. *)
-Definition J : 'M[F]_n.+1 := 1%:M - n.+1%:R^-1 *: (ones *m ones^T).
-Definition res X : 'M[F]_(n.+1, d) := J *m X.
-Lemma ones_ones : ones^T *m ones = n.+1%:R%:M.
-Proof.
-apply/matrixP => i j; rewrite !ord1 !mxE; under eq_bigr do rewrite !mxE mulr1.
-by rewrite sumr_const card_ord.
-Qed.
-Lemma J_ones : J *m ones = 0.
-Proof.
-rewrite mulmxBl mul1mx -scalemxAl -mulmxA ones_ones mul_mx_scalar scalerA.
-by rewrite mulVf ?pnatr_eq0 // scale1r subrr.
-Qed.
-Lemma ones_J : ones^T *m J = 0.
-Proof.
-rewrite mulmxBr mulmx1 -scalemxAr mulmxA ones_ones mul_scalar_mx scalerA.
-by rewrite mulVf ?pnatr_eq0 // scale1r subrr.
-Qed.
+Local Notation J := (centring F n.+1).
 Lemma res_row (b : 'rV[F]_d) : res (ones *m b) = 0.
-Proof. by rewrite /res mulmxA J_ones mul0mx. Qed.
+Proof. by rewrite /res mulmxA centring_ones mul0mx. Qed.
 (* The tokens are a common row x plus the residual. *)
 Lemma row_plus_res X : exists x : 'rV[F]_d, X = ones *m x + res X.
 Proof.
@@ -59,7 +42,7 @@ Theorem subtract_rows (P : 'I_H -> 'M[F]_n.+1) (s : 'I_H -> 'rV[F]_n.+1) l X :
 Proof.
 move=> P1; rewrite res_layer //; move: (res X) => R.
 rewrite /res mulmx_sumr; apply: eq_bigr => h _.
-by rewrite !mulmxA [J *m (P h - _)]mulmxBr [J *m (ones *m _)]mulmxA J_ones mul0mx subr0.
+by rewrite !mulmxA [J *m (P h - _)]mulmxBr [J *m (ones *m _)]mulmxA centring_ones mul0mx subr0.
 Qed.
 
 (* Proposition 2.13 (Frozen attention has no cube). The matrices P l h are fixed. *)
@@ -79,18 +62,13 @@ by rewrite mulmxDr mulmxDl -scalemxAr -scalemxAl.
 Qed.
 End Layers.
 
-(* The Frobenius norm. *)
-Definition normF2 m k (A : 'M[F]_(m, k)) : F := \sum_i \sum_j A i j ^+ 2.
-Definition normF m k (A : 'M[F]_(m, k)) : F := Num.sqrt (normF2 A).
-Lemma normF2_ge0 m k (A : 'M[F]_(m, k)) : 0 <= normF2 A.
-Proof. by rewrite sumr_ge0 // => i _; rewrite sumr_ge0 // => j _; rewrite sqr_ge0. Qed.
-Lemma normF2_rows m k (A : 'M[F]_(m, k)) : normF2 A = \sum_i normF2 (row i A).
+Lemma sqnorm_rows m k (A : 'M[F]_(m, k)) : sqnorm A = \sum_i sqnorm (row i A).
 Proof.
-apply: eq_bigr => i _; rewrite /normF2 big_ord1; by apply: eq_bigr => j _; rewrite mxE.
+apply: eq_bigr => i _; rewrite /sqnorm big_ord1; by apply: eq_bigr => j _; rewrite mxE.
 Qed.
-Lemma normF2_cols m k (A : 'M[F]_(m, k)) : normF2 A = \sum_j normF2 (col j A).
+Lemma sqnorm_cols m k (A : 'M[F]_(m, k)) : sqnorm A = \sum_j sqnorm (col j A).
 Proof.
-rewrite /normF2 exchange_big; apply: eq_bigr => j _; apply: eq_bigr => i _.
+rewrite /sqnorm exchange_big; apply: eq_bigr => j _; apply: eq_bigr => i _.
 by rewrite big_ord1 mxE.
 Qed.
 
@@ -101,16 +79,16 @@ Section LowerBound.
 Variables (P : nat -> 'M[F]_n.+1) (W : nat -> 'M[F]_d) (sigma tau : nat -> F).
 Hypotheses (sigma0 : forall l, 0 <= sigma l) (tau0 : forall l, 0 <= tau l).
 Hypothesis sigmaP : forall l (r : 'cV[F]_n.+1), ones^T *m r = 0 ->
-  sigma l ^+ 2 * normF2 r <= normF2 (J *m P l *m r).
-Hypothesis tauP : forall l (y : 'rV[F]_d), tau l ^+ 2 * normF2 y <= normF2 (y *m W l).
+  sigma l ^+ 2 * sqnorm r <= sqnorm (J *m P l *m r).
+Hypothesis tauP : forall l (y : 'rV[F]_d), tau l ^+ 2 * sqnorm y <= sqnorm (y *m W l).
 Definition one_head L R :=
   residual (fun l (_ : 'I_1) => 1%:M) (fun l _ => W l) (fun l _ => P l) L R.
 Theorem frozen_lower L X :
-  \prod_(l < L) (sigma l * tau l) * normF (res X) <= normF (one_head L (res X)).
+  \prod_(l < L) (sigma l * tau l) * norm (res X) <= norm (one_head L (res X)).
 Proof.
 have mean0 k : ones^T *m one_head k (res X) = 0.
-  case: k => [|k]; first by rewrite /one_head /= /res mulmxA ones_J mul0mx.
-  by rewrite /one_head /= big_ord1 !mulmxA ones_J !mul0mx.
+  case: k => [|k]; first by rewrite /one_head /= /res mulmxA ones_centring mul0mx.
+  by rewrite /one_head /= big_ord1 !mulmxA ones_centring !mul0mx.
 elim: L => [|l IH]; first by rewrite big_ord0 mul1r.
 have st0 := mulr_ge0 (sigma0 l) (tau0 l).
 rewrite big_ord_recr /= [_ * (sigma l * tau l)]mulrC -mulrA.
@@ -119,13 +97,13 @@ rewrite -(ger0_norm st0) -sqrtr_sqr -sqrtrM ?sqr_ge0 //.
 apply: ler_wsqrtr; rewrite /one_head /= big_ord1 /paths.W mul1mx -/(one_head l (res X)).
 move: (mean0 l); set R := one_head _ _ => R0.
 (* Each row of J P R is shortened by W to no less than tau of its own, ... *)
-apply: le_trans (_ : tau l ^+ 2 * normF2 (J *m P l *m R) <= _); last first.
-  rewrite normF2_rows mulr_sumr [X in _ <= X]normF2_rows; apply: ler_sum => i _.
-  by rewrite [X in _ <= normF2 X]row_mul tauP.
+apply: le_trans (_ : tau l ^+ 2 * sqnorm (J *m P l *m R) <= _); last first.
+  rewrite sqnorm_rows mulr_sumr [X in _ <= X]sqnorm_rows; apply: ler_sum => i _.
+  by rewrite [X in _ <= sqnorm X]row_mul tauP.
 (* ... and each column of R to no less than sigma of its length. *)
 rewrite exprMn [sigma l ^+ 2 * _]mulrC -mulrA ler_wpmul2l ?sqr_ge0 //.
-rewrite normF2_cols mulr_sumr [X in _ <= X]normF2_cols; apply: ler_sum => j _.
-by rewrite !colE -mulmxA; apply: sigmaP; rewrite mulmxA R0 mul0mx.
+rewrite sqnorm_cols mulr_sumr [X in _ <= X]sqnorm_cols; apply: ler_sum => j _.
+by rewrite !colE -(mulmxA (J *m P l) R); apply: sigmaP; rewrite mulmxA R0 mul0mx.
 Qed.
 End LowerBound.
 End Residual.
@@ -133,7 +111,7 @@ End Residual.
 (* The hypotheses are met, with sigma = tau = 1, by identity matrices: then J R = R for a
    residual. *)
 Example frozen_lower_met (F : rcfType) n d L (X : 'M[F]_(n.+1, d)) :
-  normF (res X) <= normF (one_head (fun _ => 1%:M) (fun _ => 1%:M) L (res X)).
+  norm (res X) <= norm (one_head (fun _ => 1%:M) (fun _ => 1%:M) L (res X)).
 Proof.
 have prod1 : \prod_(l < L) (1 * 1) = 1 :> F by rewrite big1 // => ? _; rewrite mulr1.
 rewrite -[X in X <= _]mul1r -[X in X * _]prod1.
@@ -141,8 +119,20 @@ apply: (@frozen_lower _ _ _ _ _ (fun=> 1) (fun=> 1)) => [_|_|l r r0|l y].
 - exact: ler01.
 - exact: ler01.
 - rewrite expr1n mul1r mulmx1.
-  by rewrite /J mulmxBl mul1mx -scalemxAl -mulmxA r0 mulmx0 scaler0 subr0.
+  by rewrite mulmxBl mul1mx -scalemxAl -mulmxA r0 mulmx0 scaler0 subr0.
 by rewrite expr1n mul1r mulmx1.
+Qed.
+
+(* Two heads whose P is the identity; any weights, biases and rows. *)
+Example frozen_met (F : rcfType) n d dv L (X : 'M[F]_(n.+1, d))
+  (WV : nat -> 'I_2 -> 'M[F]_(d, dv)) WO bV bO :
+  res (frozen WV WO bV bO (fun _ (_ : 'I_2) => 1%:M) L X) =
+    residual WV WO (fun _ (_ : 'I_2) => 1%:M) L (res X) /\
+  forall s, res (SA WV WO bV bO (fun _ : 'I_2 => 1%:M) L X) =
+    res (\sum_h (1%:M - one F n.+1 *m s h) *m res X *m W WV WO L h) :> 'M[F]_(n.+1, d).
+Proof.
+split; first by apply: frozen_residual => l h; apply: mul1mx.
+by move=> s; apply: subtract_rows => h; apply: mul1mx.
 Qed.
 
 (* Proposition 2.12 (b). Logits live in an additive group V, and e : V -> F turns sums into
@@ -155,7 +145,7 @@ Variables (s : 'I_n -> F) (v : 'I_n -> V).
 Definition expm1 y : F := e y - 1.
 Definition log1p y : V := ln (1 + y).
 Definition lambda : V := log1p (\sum_k s k * expm1 (v k)).
-Definition p j : F := e (ln (s j) + v j) / \sum_k e (ln (s k) + v k).
+Definition p := softmax e (fun k => ln (s k) + v k).
 (* s is a probability vector; ln inverts e at its entries and at the one sum. *)
 Hypotheses (s1 : \sum_k s k = 1) (lns : forall k, e (ln (s k)) = s k).
 Hypothesis lnT : e lambda = 1 + \sum_k s k * expm1 (v k).
@@ -170,7 +160,7 @@ have T : e lambda = \sum_k e (ln (s k) + v k).
 have inv : e (- lambda) = (e lambda)^-1.
   have l0 : e lambda != 0 by apply: contra_eq_neq (eN lambda) => ->; rewrite mul0r eq_sym oner_eq0.
   by apply: (mulfI l0); rewrite eN divff.
-by rewrite /p -T eD lns /expm1 eD inv mulrBr mulr1 mulrA.
+by rewrite /p /softmax -T eD lns /expm1 eD inv mulrBr mulr1 mulrA.
 Qed.
 End Recursion.
 (* In particular for exp and ln. *)

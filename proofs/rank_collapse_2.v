@@ -3,7 +3,7 @@
    four_questions.v first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
-Require Import exponential five_theorems_one_matrix five_theorems_one_matrix_3.
+Require Import exponential five_theorems_one_matrix five_theorems_one_matrix_3 definitions.
 Require four_questions.
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -21,7 +21,7 @@ Lemma tanh_double z : tanh z = (exp (2%:R * z) - 1) / (exp (2%:R * z) + 1).
 Proof.
 have e0 := exp_neq0 expE z; have p0 : exp z * exp z + 1 != 0.
   by rewrite gt_eqF // addr_gt0 ?mulr_gt0 ?(exp_gt0 expE) ?ltr01.
-rewrite /tanh /sinh /cosh (expN expE) mulr_natl mulr2n (expD expE).
+rewrite /tanh (expN expE) mulr_natl mulr2n (expD expE).
 have s0 : exp z + (exp z)^-1 != 0 by rewrite gt_eqF // addr_gt0 ?invr_gt0 ?(exp_gt0 expE).
 by field; rewrite p0 e0.
 Qed.
@@ -177,11 +177,11 @@ End Spread.
 Section Contraction.
 Variables (R : realFieldType) (exp : R -> R) (n : nat).
 Hypothesis expE : exponential exp.
-Definition attention (A : 'M[R]_n.+1) : 'M[R]_n.+1 := \matrix_(i, j) softmax exp (fun k => A i k) j.
+Local Notation attention := (softmax_rows exp).
 (* Delta bounds how far two rows of logits differ, up to what is constant along a row. *)
 Definition row_spread (A : 'M[R]_n.+1) Delta :=
   forall i k j l, (A i j - A k j) - (A i l - A k l) <= Delta.
-Lemma attention_stochastic A : stochastic (attention A).
+Lemma attention_stochastic (A : 'M[R]_n.+1) : stochastic (attention A).
 Proof.
 split=> [i j|i]; first by rewrite mxE ltW // softmax_gt0.
 by under eq_bigr do rewrite mxE; apply: softmax_sum.
@@ -223,14 +223,12 @@ Qed.
 (* (b) A layer without skip: heads with logits s (x_i W_Q + b_Q) (x_j W_K + b_K)^T, values and outputs W_h
    and a row b; s stands for 1 / sqrt(d_qk). *)
 Variables (d dqk H : nat).
-Record head := Head { WQ : 'M[R]_(d, dqk); WK : 'M[R]_(d, dqk); bQ : 'rV[R]_dqk; bK : 'rV[R]_dqk;
-                      W : 'M[R]_d }.
+Local Notation head := (attention_head R d dqk).
 Variables (s : R) (len : 'rV[R]_d -> R).
 Hypothesis lenD : forall u v, len (u + v) <= len u + len v.
 Hypothesis lenZ : forall a u, len (a *: u) = `|a| * len u.
 Implicit Types (x : 'I_n.+1 -> 'rV[R]_d).
-Definition logits (w : head) x : 'M[R]_n.+1 := \matrix_(i, j)
-  (s * ((x i *m WQ w + bQ w) *m (x j *m WK w + bK w)^T) 0 0).
+Definition logits (w : head) x : 'M[R]_n.+1 := \matrix_(i, j) score s w (x i) (x j).
 Definition layer (w : 'I_H -> head) (b : 'rV[R]_d) x i :=
   \sum_h mix (attention (logits (w h) x)) x i *m W (w h) + b.
 (* omega bounds W_QK / sqrt(d_qk) as a bilinear form, v bounds W as an operator; the least such numbers are
@@ -376,24 +374,23 @@ Variables (R : realFieldType) (exp : R -> R) (delta omega v : R).
 Hypothesis expE : exponential exp.
 Definition place (i : 'I_2) : R := if i == 0 then delta / 2%:R else - (delta / 2%:R).
 Definition two (i : 'I_2) : 'rV[R]_1 := (place i)%:M.
-Definition two_head (_ : 'I_1) : head R 1 1 := Head 1%:M omega%:M 0 0 v%:M.
+Definition two_head (_ : 'I_1) : attention_head R 1 1 := Head 1%:M omega%:M 0 0 v%:M.
 Theorem two_tokens i :
   layer exp 1 two_head 0 two i = (v * tanh exp (omega * delta ^+ 2 / 4%:R)) *: two i.
 Proof.
 have L h a b : logits 1 (two_head h) two a b = omega * (place a * place b).
-  rewrite mxE /= mulmx1 !addr0 -scalar_mxM tr_scalar_mx -scalar_mxM mxE eqxx mulr1n.
+  rewrite mxE /score /= mulmx1 !addr0 -scalar_mxM tr_scalar_mx -scalar_mxM mxE eqxx mulr1n.
   by ring.
 set t := omega * delta ^+ 2 / 4%:R.
 have same : omega * (delta / 2%:R * (delta / 2%:R)) = t by rewrite /t; field.
 have e0 := exp_gt0 expE t; have e1 := exp_gt0 expE (- t).
 have s0 : exp t + exp (- t) != 0 by rewrite gt_eqF ?addr_gt0.
 have s1 : exp (- t) + exp t != 0 by rewrite addrC.
-rewrite /layer big_ord1 addr0 /mix !big_ord_recl big_ord0 addr0 /attention !mxE /softmax.
+rewrite /layer big_ord1 addr0 /mix !big_ord_recl big_ord0 addr0 !mxE /softmax.
 rewrite !big_ord_recl !big_ord0 !addr0 !L /two /place /=.
 rewrite !scale_scalar_mx -raddfD /= -scalar_mxM; congr (_%:M).
 have tanhE : tanh exp t = (exp t - exp (- t)) / (exp t + exp (- t)).
-  rewrite /tanh /sinh /cosh; move: (exp t) (exp (- t)) s0 => a b ab.
-  by field.
+  by [].
 rewrite tanhE; case: (i == 0); rewrite !(mulrN, mulNr, opprK) same.
   by move: (exp t) (exp (- t)) s0 => a b ab; field.
 by move: (exp t) (exp (- t)) s1 => a b ab; field; rewrite addrC.

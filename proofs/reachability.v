@@ -10,6 +10,7 @@
      token the value weight must not be 1: two tokens that read only each other then get equal states
      (weight_one_fails). *)
 From mathcomp Require Import all_ssreflect all_algebra.
+Require Import definitions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -38,16 +39,15 @@ Local Notation input := {ffun T -> V}.
 Local Notation n := #|T|.
 
 (* (11.2): whom token k has heard of after t layers, itself by the skip *)
-Fixpoint heard t k := if t is t'.+1 then heard t' k :|: \bigcup_(j in A t' k) heard t' j else [set
-  k].
+Local Notation heard := (heard_of (with_self A)).
 Lemma heard_mono s t k : s <= t -> heard s k \subset heard t k.
-Proof. by move/subnK <-; elim: (t - s) => //= u IH; apply: subset_trans IH (subsetUl _ _). Qed.
+Proof. by move/subnK <-; elim: (t - s) => // u IH; rewrite addSn heard_self;
+  apply: subset_trans IH (subsetUl _ _). Qed.
 
 (* the network: mean over A l k (0 if it is empty), value weight c, skip;
   then the next token-wise map *)
-Definition attention (S : {set T}) (s : T -> rat) : rat := (\sum_(j in S) s j / #|S|%:R)%R.
 Definition layer (c : rat) (g : rat -> rat) l (s : T -> rat) k : rat :=
-  (g (s k) + c * attention (A l k) (g \o s))%R.
+  (g (s k) + c * mean_on (A l k) (g \o s))%R.
 Definition code (k : T) (v : V) : rat := ((enum_rank (k, v) : nat)%:R)%R.
 Fixpoint net c (g : nat -> rat -> rat) t (X : input) k : rat :=
   if t is l.+1 then layer c (g l) l (net c g l X) k else code k (X k).
@@ -56,14 +56,14 @@ Fixpoint net c (g : nat -> rat -> rat) t (X : input) k : rat :=
 Lemma fields c g t (X X' : input) k : {in heard t k, X =1 X'} -> net c g t X k = net c g t X' k.
 Proof.
 elim: t k => [|t IH] k eqX /=; first by rewrite eqX ?set11.
-rewrite /layer (IH k) => [|i it]; last by apply: eqX; rewrite inE it.
-congr (_ + _ * _)%R; apply: eq_bigr => j jA; congr (g t _ / _)%R; apply: IH => i ij.
-by apply: eqX; rewrite inE; apply/orP; right; apply/bigcupP; exists j.
+rewrite /layer (IH k) => [|i it]; last by apply: eqX; rewrite heard_self inE it.
+congr (_ + _ * (_ / _))%R; apply: eq_bigr => j jA; congr (g t _); apply: IH => i ij.
+by apply: eqX; rewrite heard_self inE; apply/orP; right; apply/bigcupP; exists j.
 Qed.
 Lemma net_ext c g g' t X k : (forall l, l < t -> g l =1 g' l) -> net c g t X k = net c g' t X k.
 Proof.
 elim: t k => // t IH k eqg; have eqt j := IH j (fun l lt => eqg l (ltnW lt)).
-rewrite /= /layer /attention eqt eqg //; congr (_ + _ * _)%R.
+rewrite /= /layer /mean_on eqt eqg //; congr (_ + _ * (_ / _))%R.
 by apply: eq_bigr => j _; rewrite /= eqt eqg.
 Qed.
 
@@ -103,11 +103,11 @@ move=> eqL; have : a k' * (2 * a k * M ^ u k + \sum_(j in A l k) M ^ u j) =
                    a k * (2 * a k' * M ^ u' k' + \sum_(j in A l k') M ^ u' j).
   have out v i : ((2 * a i * M ^ v i + \sum_(j in A l i) M ^ v j)%N%:R =
       2%:R * (a i)%:R * layer half id l (fun j => (M ^ v j)%N%:R) i :> rat)%R.
-    rewrite /layer /attention mulrDr natrD !natrM natr_sum; congr (_ + _)%R.
+    rewrite /layer /mean_on mulrDr natrD !natrM natr_sum; congr (_ + _)%R.
     have two : (2%:R * half = 1 :> rat)%R by rewrite mulfV.
     rewrite mulrACA two mul1r; have [A0|A0] := posnP #|A l i|.
-      by move/eqP: A0; rewrite cards_eq0 => /eqP ->; rewrite !big_set0 mulr0.
-    rewrite mulr_sumr; apply: eq_bigr => j _; rewrite /a (maxn_idPr A0) mulrCA mulfV ?mulr1 //.
+      by move/eqP: A0; rewrite cards_eq0 => /eqP ->; rewrite !big_set0 mul0r mulr0.
+    rewrite /a (maxn_idPr A0) mulrCA mulfV ?mulr1 //.
     by rewrite pnatr_eq0 -lt0n.
   apply/eqP; rewrite -(eqr_nat [numDomainType of rat]) !(natrM _ _ (_ + _)) !out eqL.
   move: (layer _ _ _ _ _) => x; rewrite mulrA [X in _ == X]mulrA mulrCA.
@@ -146,7 +146,7 @@ have eqg X k : net half g' t X k = net half g t X k.
   by apply: net_ext => l lt x; rewrite /g' (ltn_eqF lt).
 have step X k : net half g' t.+1 X k =
     layer half id t (fun j => (M ^ number (net half g t X j))%:R)%R k.
-  rewrite /= /layer /attention {1 2}/g' !eqxx eqg; congr (_ + _ * _)%R.
+  rewrite /= /layer /mean_on {1 2}/g' !eqxx eqg; congr (_ + _ * (_ / _))%R.
   by apply: eq_bigr => j _; rewrite /= /g' eqxx eqg.
 exists g' => X X' k k'; split=> [|[<- eqX]]; last exact: fields.
 rewrite !step => /(@separate M _ _ t k k' (size vals) (ltnSn _))[j|j|]; rewrite ?index_mem //.
@@ -154,14 +154,14 @@ have inj Y Y' j j' : number (net half g t Y j) = number (net half g t Y' j') ->
     net half g t Y j = net half g t Y' j'.
   by move=> e; rewrite -(nth_index 0%R (in_vals Y j)) -(nth_index 0%R (in_vals Y' j')) -/(number _)
     e.
-move=> /inj/IH[kk own] read; split=> // i; rewrite inE => /orP[/own //|/bigcupP[j jA iS]].
+move=> /inj/IH[kk own] read; split=> // i; rewrite heard_self inE => /orP[/own //|/bigcupP[j jA iS]].
 by have [j' _ /inj/IH[_ eqX]] := read kk j jA; apply: eqX.
 Qed.
 
 (* A cycle of p steps; k reads j in some step. *)
 Variable p : nat.
 Hypothesis cyclic : 0 < p /\ forall l, A (l + p) =1 A l.
-Definition reads (k j : T) := [exists l : 'I_p, j \in A l k].
+Local Notation reads := (reads A p).
 Lemma step_mod l k : A l k = A (l %% p) k.
 Proof.
 case: cyclic => _ cyc; rewrite {1}(divn_eq l p) addnC; elim: (l %/ p) => [|m IH].
@@ -175,12 +175,12 @@ Proof.
 have p0 := cyclic.1; split=> [/connectP[ks]|[t]].
   elim: ks k => [|k' ks IH] k /=; first by exists 0; rewrite inE; apply/eqP.
   case/andP=> /existsP[l k'A] path_ks last_ks; have [t jt] := IH k' path_ks last_ks.
-  exists (t * p + l).+1; rewrite /= inE; apply/orP; right; apply/bigcupP; exists k'.
+  exists (t * p + l).+1; rewrite heard_self inE; apply/orP; right; apply/bigcupP; exists k'.
     by rewrite step_mod modnMDl modn_small.
   apply: (subsetP (heard_mono _ _)) jt.
   by rewrite (leq_trans _ (leq_addr _ _)) // -[t in t <= _]muln1 leq_mul2l p0 orbT.
-elim: t k j => [|t IH] k j /=; first by rewrite inE => /eqP ->; apply: connect0.
-case/setUP=> [/IH //|/bigcupP[k' k'A /IH]]; apply: connect_trans; apply: connect1.
+elim: t k j => [|t IH] k j; first by rewrite inE => /eqP ->; apply: connect0.
+rewrite heard_self; case/setUP=> [/IH //|/bigcupP[k' k'A /IH]]; apply: connect_trans; apply: connect1.
 by apply/existsP; exists (Ordinal (ltn_pmod t p0)); rewrite -step_mod.
 Qed.
 
@@ -223,8 +223,8 @@ Definition swap (l : nat) (k : bool) := [set ~~ k].
 Theorem weight_one_fails : (forall k j, connect (reads swap 1) k j) /\
   ~ realisable bool_finType swap 1%R.
 Proof.
-have set1_mean (s : bool -> rat) k : attention [set ~~ k] s = s (~~ k).
-  by rewrite /attention big_set1 cards1 divr1.
+have set1_mean (s : bool -> rat) k : mean_on [set ~~ k] s = s (~~ k).
+  by rewrite /mean_on big_set1 cards1 divr1.
 split=> [k j|all_f].
   have [<-|jk] := eqVneq k j; first exact: connect0.
   by apply: connect1; apply/existsP; exists ord0; rewrite inE; case: k j jk => -[].

@@ -1,5 +1,6 @@
 (* Chapter 7: Spectra and Linformer (Propositions 7.2, 7.4 a, 7.8, 7.9, 7.10, 7.12) *)
 From mathcomp Require Import all_ssreflect all_algebra.
+Require Import definitions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -9,14 +10,6 @@ Local Open Scope ring_scope.
 Module Entropy.
 Section SVD.
 Variable F : rcfType.
-(* The squared Frobenius norm. *)
-Definition sqnorm m d (M : 'M[F]_(m, d)) := \sum_i \sum_c M i c ^+ 2.
-Lemma sqnorm_tr m d (M : 'M[F]_(m, d)) : sqnorm M = \tr (M *m M^T).
-Proof. by apply: eq_bigr => i _; rewrite mxE; apply: eq_bigr => c _; rewrite mxE expr2. Qed.
-(* A singular value decomposition P = U diag(s) V^T, s decreasing. *)
-Definition is_svd n (P U : 'M[F]_n) (s : 'I_n -> F) (V : 'M[F]_n) :=
-  [/\ P = U *m diag_mx (\row_i s i) *m V^T, U^T *m U = 1%:M, V^T *m V = 1%:M,
-      forall i, 0 <= s i & forall i j : 'I_n, (i <= j)%N -> s j <= s i].
 (* Step 1. The squares of all singular values add up to |P|_F^2. *)
 Lemma svd_sum n (P U V : 'M[F]_n) s : is_svd P U s V -> sqnorm P = \sum_i s i ^+ 2.
 Proof.
@@ -30,7 +23,6 @@ Variables (ex ln : F -> F).
 Hypotheses lnK : forall x, 0 < x -> ex (ln x) = x.
 (* The Renyi entropy; of exp and ln only exp (ln x) = x for x > 0 is used. *)
 Definition H2 n (p : 'rV[F]_n) := - ln (\sum_j p 0 j ^+ 2).
-Definition stochastic n (P : 'M[F]_n) := forall i, (forall j, 0 <= P i j) /\ \sum_j P i j = 1.
 (* Proposition 7.2 (Diffuse heads compress), (7.2); k here is the index k + 1 of the page, counted
    from 0. *)
 Theorem entropy n (P U V : 'M[F]_n) s (k : 'I_n) : stochastic P -> is_svd P U s V ->
@@ -50,22 +42,21 @@ move=> st sv; have [_ _ _ s0 dec] := sv; split.
 apply: eq_bigr => i _; rewrite /H2 opprK.
 have e j : row i P 0 j = P i j by rewrite mxE.
 under [in RHS]eq_bigr do rewrite e; rewrite lnK //.
-have [P0 P1] := st i; rewrite lt_neqAle eq_sym sumr_ge0 ?andbT => [|j _]; last exact: sqr_ge0.
+have [_ P1] := st; rewrite lt_neqAle eq_sym sumr_ge0 ?andbT => [|j _]; last exact: sqr_ge0.
 apply/negP => /eqP z; have : \sum_j P i j = 0.
   apply: big1 => j _; apply/eqP; rewrite -sqrf_eq0; apply/eqP.
   exact: (@psumr_eq0P _ _ predT _ (fun j _ => sqr_ge0 (P i j)) z j isT).
-by rewrite P1 => /eqP; rewrite oner_eq0.
+by rewrite (P1 i) => /eqP; rewrite oner_eq0.
 Qed.
 (* Proposition 7.2, last sentence: for each k some P has equality (k + 1 blocks of one token). *)
-Theorem entropy_sharp k : let P := 1%:M : 'M[F]_k.+1 in exists U V s, [/\ stochastic P, is_svd P
-  U s V &
+Theorem entropy_sharp k : let P := 1%:M : 'M[F]_k.+1 in
+  exists (U V : 'M[F]_k.+1) (s : 'I_k.+1 -> F), [/\ stochastic P, is_svd P U s V &
   s ord_max = Num.sqrt (sqnorm P) / Num.sqrt k.+1%:R].
 Proof.
-move=> P; exists 1%:M, 1%:M, (fun=> 1); have sv : is_svd P 1%:M (fun=> 1) 1%:M.
+move=> P; exists 1%:M, 1%:M, (fun=> 1); have sv : is_svd P (1%:M : 'M[F]_k.+1) (fun=> 1) 1%:M.
   split=> [||| _|//]; [|by rewrite trmx1 mulmx1 |by rewrite trmx1 mulmx1 | exact: ler01].
   by rewrite trmx1 mulmx1 mul1mx; apply/matrixP => i j; rewrite !mxE.
-split=> // [i|].
-  split=> [j|]; first by rewrite mxE ler0n.
+split=> //; first split=> [i j|i]; first by rewrite mxE ler0n.
   by rewrite (bigD1 i) //= mxE eqxx big1 ?addr0 // => j; rewrite eq_sym mxE => /negbTE ->.
 rewrite (svd_sum sv) expr1n sumr_const card_ord divff // gt_eqF // sqrtr_gt0 ltr0n //.
 Qed.
@@ -119,15 +110,8 @@ End Partial.
 Module Vacuous.
 Section Vacuous.
 Variable F : rcfType.
-Definition sqnorm m d (M : 'M[F]_(m, d)) := \sum_i \sum_c M i c ^+ 2.
-Definition norm m d (M : 'M[F]_(m, d)) := Num.sqrt (sqnorm M).
-(* t is a bound for V as an operator; the spectral norm is the least *)
-(* t is the spectral norm of V: the least bound of |V x| / |x|. *)
-Definition spectral n d (V : 'M[F]_(n, d)) t := [/\ 0 <= t, forall x : 'cV[F]_d, norm (V *m x) <=
-  t * norm x &
-  forall t', 0 <= t' -> (forall x : 'cV[F]_d, norm (V *m x) <= t' * norm x) -> t <= t'].
 Variables (n d : nat) (V : 'M[F]_(n, d)) (t eps s : F) (p : 'rV[F]_n).
-Hypotheses (tV : spectral V t) (e0 : 0 < eps) (s0 : 0 <= s).
+Hypotheses (tV : spectral_norm V t) (e0 : 0 < eps) (s0 : 0 <= s).
 (* The inequality (7.7) for an output, in row i; p is P_i. *)
 Definition bound (out : 'rV[F]_d) := norm (out - p *m V) <= eps * norm p * t.
 (* Proposition 7.10 (A bound that zero meets), first sentence. *)
@@ -136,16 +120,12 @@ Proof.
 rewrite /bound sub0r; have -> // : norm (- (p *m V)) = norm (p *m V).
 by congr (Num.sqrt _); apply: eq_bigr => i _; apply: eq_bigr => c _; rewrite mxE sqrrN.
 Qed.
-Lemma sq_ge0 m k (M : 'M[F]_(m, k)) : 0 <= sqnorm M.
-Proof. by do 2!(apply: sumr_ge0 => ? _); exact: sqr_ge0. Qed.
 (* Step 1. |V|_F^2 <= d |V|_2^2. *)
 Lemma frobenius : sqnorm V <= d%:R * t ^+ 2.
 Proof.
-have [t0 up _] := tV; rewrite /sqnorm exchange_big /=.
+have [[t0 up] _] := tV; rewrite /sqnorm exchange_big /=.
 rewrite -[d in X in _ <= X]card_ord mulr_natl -sumr_const; apply: ler_sum => c _.
-have := up (delta_mx c 0); rewrite -ler_sqr ?nnegrE ?mulr_ge0 ?sqrtr_ge0 // exprMn !sqr_sqrtr
-  ?sq_ge0 //.
-rewrite -colE /sqnorm; under eq_bigr do rewrite big_ord1 mxE.
+have := up (delta_mx c 0); rewrite -colE /sqnorm; under eq_bigr do rewrite big_ord1 mxE.
 have -> : \sum_i \sum_(c0 < 1) (delta_mx c 0 : 'cV[F]_d) i c0 ^+ 2 = 1.
   rewrite (bigD1 c) //= big_ord1 mxE !eqxx expr1n big1 ?addr0 // => i /negbTE ic.
   by rewrite big_ord1 mxE ic expr0n.
@@ -156,7 +136,7 @@ Theorem diffuse : (0 < n)%N -> (forall j, 0 <= p 0 j) -> \sum_j p 0 j = 1 ->
   (forall j, norm (row j V) <= s * (norm V / Num.sqrt n%:R)) ->
   s ^+ 2 * d%:R / eps ^+ 2 <= n%:R * norm p ^+ 2 -> bound 0.
 Proof.
-move=> n0 p0 p1 len flat; apply/zero_meets; have [t0 _ _] := tV.
+move=> n0 p0 p1 len flat; apply/zero_meets; have [[t0 _] _] := tV.
 have nR : 0 < n%:R :> F by rewrite ltr0n.
 have rhs0 : 0 <= eps * norm p * t by rewrite !mulr_ge0 ?sqrtr_ge0 ?(ltW e0).
 have lhs : norm (p *m V) ^+ 2 = sqnorm (p *m V) by rewrite sqr_sqrtr ?sq_ge0.
@@ -194,10 +174,11 @@ Qed.
 End Vacuous.
 
 (* Instance: one token of value 1, spectral norm 1, p = 1, s = 1, eps = 1. *)
-Example one_token (F : rcfType) : spectral (1%:M : 'M[F]_1) 1.
+Example one_token (F : rcfType) : spectral_norm (1%:M : 'M[F]_1) 1.
 Proof.
-split=> [|x|t t0 up]; rewrite ?ler01 ?mul1mx ?mul1r //; have := up (const_mx 1).
-rewrite mul1mx /norm /sqnorm !big_ord1 mxE expr1n sqrtr1 mulr1; exact.
+split=> [|t [t0 up]]; first by split=> [|x]; rewrite ?ler01 // mul1mx expr1n mul1r.
+have := up (const_mx 1); rewrite mul1mx /sqnorm !big_ord1 mxE expr1n mulr1 => t2.
+by rewrite -ler_sqr ?nnegrE ?ler01 // expr1n.
 Qed.
 End Vacuous.
 
@@ -207,14 +188,12 @@ Section Causal.
 Variable F : realFieldType.
 Variables (ex : F -> F) (ln : F -> F) (c : F).
 Hypotheses (ex_gt0 : forall x, 0 < ex x) (lnK : forall x, 0 < x -> ex (ln x) = x) (c0 : c != 0).
-(* Softmax, for a positive function ex that takes every positive value; c stands for sqrt(d). *)
-Definition softmax m n (A : 'M[F]_(m, n)) : 'M_(m, n) := \matrix_(i, j) (ex (A i j) / \sum_l ex
-  (A i l)).
+(* Softmax is with a positive function ex that takes every positive value; c stands for sqrt(d). *)
 Variables (n k d dv : nat).
 (* Definition 7.7 (Linformer attention); G is the F of the page. *)
 Definition linformer (E G : 'M[F]_(k, n)) (Q K : 'M[F]_(n, d)) (V : 'M[F]_(n, dv)) : 'M[F]_(n,
   dv) :=
-  softmax (c^-1 *: (Q *m (E *m K)^T)) *m (G *m V).
+  softmax_rows ex (c^-1 *: (Q *m (E *m K)^T)) *m (G *m V).
 (* Row i of the output does not depend on V_j for j > i, whatever Q and K are. *)
 Definition causal_row (E G : 'M[F]_(k, n)) (i : 'I_n) := forall (Q K : 'M[F]_(n, d)) (V V' :
   'M[F]_(n, dv)),
@@ -225,14 +204,14 @@ Definition causal_row (E G : 'M[F]_(k, n)) (i : 'I_n) := forall (Q K : 'M[F]_(n,
    some Q and K. *)
 Lemma any_weights (E : 'M[F]_(k, n)) (p : 'I_k -> F) : row_free E -> (0 < d)%N -> (forall a, 0 <
   p a) -> \sum_a p a = 1 ->
-  exists Q K : 'M[F]_(n, d), forall i a, softmax (c^-1 *: (Q *m (E *m K)^T)) i a = p a.
+  exists Q K : 'M[F]_(n, d), forall i a, softmax_rows ex (c^-1 *: (Q *m (E *m K)^T)) i a = p a.
 Proof.
 move=> Ef d0 p0 p1; pose o := Ordinal d0.
 exists (\matrix_(i, j) (c *+ (j == o))), (pinvmx E *m \matrix_(a, j) (ln (p a) *+ (j == o))) => i
   a.
 rewrite mulmxA; have -> : E *m pinvmx E = 1%:M.
   have := mulmxKpV (submx_refl E); rewrite -[X in _ = X]mul1mx; exact: row_free_inj.
-rewrite mul1mx mxE.
+rewrite mul1mx softmax_rowsE.
 have e b : ex ((c^-1 *: (\matrix_(i, j) (c *+ (j == o)) *m (\matrix_(a, j) (ln (p a) *+ (j ==
   o)))^T)) i b) = p b.
   rewrite mxE mxE (bigD1 o) //= !mxE eqxx big1 ?addr0 => [|j /negbTE jo]; last by rewrite !mxE jo
@@ -287,10 +266,17 @@ move=> oE Ef d0 dv0 ca Q K V i.
 have G0 a (j : 'I_n) : j != o -> G a j = 0.
   by move=> jo; apply: (causal Ef d0 dv0 (ca o)); rewrite oE lt0n; apply: contra jo => /eqP j0;
     apply/eqP/val_inj; rewrite /= j0 oE.
-exists (\sum_a softmax (c^-1 *: (Q *m (E *m K)^T)) i a * G a o).
+exists (\sum_a softmax_rows ex (c^-1 *: (Q *m (E *m K)^T)) i a * G a o).
 apply/rowP => s; rewrite mxE [LHS]mxE mxE mulr_suml; apply: eq_bigr => a _; rewrite -mulrA mxE;
   congr (_ * _).
 by rewrite mxE [row o V 0 s]mxE (bigD1 o) //= big1 ?addr0 // => j /G0 ->; rewrite mul0r.
 Qed.
 End Causal.
 End NoCausalForm.
+
+(* The identity is a causal matrix with a diagonal that is nowhere 0. *)
+Example causal_invertible_met (F : fieldType) n : (1%:M : 'M[F]_n) \in unitmx.
+Proof.
+apply: Partial.causal_invertible => [i j ij|i]; rewrite mxE ?eqxx ?oner_eq0 //.
+by rewrite -val_eqE ltn_eqF.
+Qed.

@@ -1,5 +1,6 @@
 (* Chapter 7: Spectra and Linformer (Theorem 7.1) *)
 From mathcomp Require Import all_ssreflect all_algebra.
+Require Import definitions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -7,27 +8,6 @@ Local Open Scope ring_scope.
 
 Section Best.
 Variable F : realFieldType.
-(* The squared Frobenius norm; for a column x this is |x|^2. *)
-Definition sqnorm m d (M : 'M[F]_(m, d)) := \sum_i \sum_c M i c ^+ 2.
-Lemma sqnorm_tr m d (M : 'M[F]_(m, d)) : sqnorm M = \tr (M *m M^T).
-Proof. by apply: eq_bigr => i _; rewrite mxE; apply: eq_bigr => c _; rewrite mxE expr2. Qed.
-Lemma sq_ge0 m d (M : 'M[F]_(m, d)) : 0 <= sqnorm M.
-Proof. by do 2!(apply: sumr_ge0 => ? _); exact: sqr_ge0. Qed.
-Lemma sq_eq0 m d (M : 'M[F]_(m, d)) : sqnorm M = 0 -> M = 0.
-Proof.
-have nn i : 0 <= \sum_c M i c ^+ 2 by apply: sumr_ge0 => c _; exact: sqr_ge0.
-move=> z; apply/matrixP => i c; rewrite mxE; apply/eqP; rewrite -sqrf_eq0; apply/eqP.
-have zi := @psumr_eq0P _ _ predT _ (fun i _ => nn i) z i isT.
-exact: (@psumr_eq0P _ _ predT _ (fun c _ => sqr_ge0 (M i c)) zi c isT).
-Qed.
-Lemma sq_trmx m d (M : 'M[F]_(m, d)) : sqnorm M^T = sqnorm M.
-Proof. by rewrite /sqnorm exchange_big; do 2!(apply: eq_bigr => ? _); rewrite mxE. Qed.
-
-(* P = sum_j s_j u_j v_j^T with r terms; the columns of U and of V are orthonormal, the singular
-   values s decrease. Those beyond r are 0. *)
-Definition is_svd m n r (P : 'M[F]_(m, n)) (U : 'M[F]_(m, r)) (s : 'I_r -> F) (V : 'M[F]_(n, r)) :=
-  [/\ P = U *m diag_mx (\row_i s i) *m V^T, U^T *m U = 1%:M, V^T *m V = 1%:M,
-      forall i, 0 <= s i & forall i j : 'I_r, (i <= j)%N -> s j <= s i].
 (* The sum of the first k terms. *)
 Definition truncated m n r k (U : 'M[F]_(m, r)) (s : 'I_r -> F) (V : 'M[F]_(n, r)) :=
   U *m (pid_mx k *m diag_mx (\row_i s i)) *m V^T.

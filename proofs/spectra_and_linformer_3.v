@@ -1,6 +1,6 @@
 (* Chapter 7: Spectra and Linformer (Theorem 7.6) *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import identities logarithmic_dimension random_projections random_projections_3.
+Require Import definitions identities logarithmic_dimension random_projections random_projections_3.
 Import Mean.
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -48,25 +48,10 @@ Hypotheses (p0 : forall j, 0 <= p j) (p1 : \sum_j p j = 1).
 (* The mean stays P V: p_j > 0 wherever c_j > 0. *)
 Hypothesis seen : forall j, 0 < c j -> 0 < p j.
 Definition draw := {ffun 'I_k -> 'I_n}.
-Definition mean (f : draw -> F) := \sum_(o : draw) (\prod_a p (o a)) * f o.
+Local Notation mean := (@expectation F _ _ p).
 (* The average of P_:j V_j: / p_j over the drawn tokens. *)
 Definition estimate (o : draw) := k%:R^-1 *: \sum_a (p (o a))^-1 *: term (o a).
-Lemma products (f : 'I_k -> 'I_n -> F) :
-  mean (fun o => \prod_a f a (o a)) = \prod_a \sum_j p j * f a j.
-Proof.
-rewrite (bigA_distr_bigA (fun a j => p j * f a j)); apply: eq_bigr => o _.
-by rewrite -big_split.
-Qed.
-Lemma mean_one a (f : 'I_n -> F) : mean (fun o => f (o a)) = \sum_j p j * f j.
-Proof.
-pose g b j := if b == a then f j else 1.
-have -> : mean (fun o => f (o a)) = mean (fun o => \prod_b g b (o b)).
-  apply: eq_bigr => o _; congr (_ * _); rewrite (bigD1 a) //= /g eqxx big1 ?mulr1 // => b.
-  by move=> /negbTE ->.
-rewrite products (bigD1 a) //= /g eqxx [X in _ * X]big1 ?mulr1 // => b /negbTE ->.
-by rewrite -[RHS]p1; apply: eq_bigr => j _; rewrite mulr1.
-Qed.
-Lemma mean_two a b (f h : 'I_n -> F) : a != b ->
+Lemma mean_two (a b : 'I_k) (f h : 'I_n -> F) : a != b ->
   mean (fun o => f (o a) * h (o b)) = (\sum_j p j * f j) * (\sum_j p j * h j).
 Proof.
 move=> ab; pose g x j := if x == a then f j else if x == b then h j else 1.
@@ -74,7 +59,7 @@ have ba : b == a = false by rewrite eq_sym (negbTE ab).
 have -> : mean (fun o => f (o a) * h (o b)) = mean (fun o => \prod_x g x (o x)).
   apply: eq_bigr => o _; congr (_ * _); rewrite (bigD1 a) //= (bigD1 b) 1?eq_sym //= /g !eqxx ba.
   by rewrite big1 ?mulr1 // => x /andP[/negbTE -> /negbTE ->].
-rewrite products (bigD1 a) //= (bigD1 b) 1?eq_sym //= /g !eqxx ba.
+rewrite expectation_prod (bigD1 a) //= (bigD1 b) 1?eq_sym //= /g !eqxx ba.
 rewrite [X in _ * (_ * X)]big1 ?mulr1 // => x /andP[/negbTE -> /negbTE ->].
 by rewrite -[RHS]p1; apply: eq_bigr => j _; rewrite mulr1.
 Qed.
@@ -92,14 +77,14 @@ have nn i' : 0 <= \sum_l' term j i' l' ^+ 2 by apply: sumr_ge0 => ? _; exact: sq
 have zi := @psumr_eq0P _ _ predT _ (fun i _ => nn i) z i isT.
 exact: (@psumr_eq0P _ _ predT _ (fun l _ => sqr_ge0 (term j i l)) zi l isT).
 Qed.
-Lemma mean_sum (I : finType) (f : I -> draw -> F) : mean (fun o => \sum_i f i o) = \sum_i mean (f i).
+Lemma mean_sum (I : finType) (f : I -> draw -> F) : mean (fun o : draw => \sum_i f i o) = \sum_i mean (f i).
 Proof.
 rewrite exchange_big; apply: eq_bigr => o _; exact: mulr_sumr.
 Qed.
-Lemma meanZ x (f : draw -> F) : mean (fun o => x * f o) = x * mean f.
+Lemma meanZ x (f : draw -> F) : mean (fun o : draw => x * f o) = x * mean f.
 Proof. by rewrite mulr_sumr; apply: eq_bigr => o _; rewrite mulrCA. Qed.
 Lemma meanZ_sum2 (I : finType) x (f : I -> I -> draw -> F) :
-  mean (fun o => x * \sum_a \sum_b f a b o) = x * \sum_a \sum_b mean (f a b).
+  mean (fun o : draw => x * \sum_a \sum_b f a b o) = x * \sum_a \sum_b mean (f a b).
 Proof.
 by rewrite meanZ mean_sum; congr (_ * _); apply: eq_bigr => a _; exact: mean_sum.
 Qed.
@@ -122,17 +107,17 @@ rewrite mxE [X in _ + X]mxE estimate_entry /dev; move: ((P *m V) i l) => mu.
 by rewrite sumrB sumr_const card_ord -[mu *+ k]mulr_natl mulrBr [k%:R^-1 * (k%:R * mu)]mulrA mulVf // mul1r.
 Qed.
 (* Theorem 7.6 (b): the mean is P V ... *)
-Theorem drawn_mean i l : mean (fun o => estimate o i l) = (P *m V) i l.
+Theorem drawn_mean i l : mean (fun o : draw => estimate o i l) = (P *m V) i l.
 Proof.
 rewrite (mean_eq (fun o => estimate_entry o i l)) meanZ mean_sum (eq_bigr (fun=> (P *m V) i l)) => [|a _].
   by rewrite sumr_const card_ord -[(P *m V) i l *+ k]mulr_natl mulrA mulVf // mul1r.
-by rewrite (mean_one a (fun j => (p j)^-1 * term j i l)) sum_entry.
+by rewrite (expectation_one p1 a (fun j => (p j)^-1 * term j i l)) sum_entry.
 Qed.
 (* ... and the mean squared error of these chances is (sum of c_j^2 / p_j - |P V|^2) / k. *)
-Theorem drawn_error : mean (fun o => sqnorm (estimate o - P *m V)) =
+Theorem drawn_error : mean (fun o : draw => sqnorm (estimate o - P *m V)) =
   k%:R^-1 * (\sum_j c j ^+ 2 / p j - sqnorm (P *m V)).
 Proof.
-have entry i l : mean (fun o => (estimate o - P *m V) i l ^+ 2) =
+have entry i l : mean (fun o : draw => (estimate o - P *m V) i l ^+ 2) =
     k%:R^-1 * (\sum_j term j i l ^+ 2 / p j - (P *m V) i l ^+ 2).
   have sq : \sum_j p j * (dev i l j * dev i l j) = \sum_j term j i l ^+ 2 / p j - (P *m V) i l ^+ 2.
     set mu := (P *m V) i l.
@@ -147,14 +132,16 @@ have entry i l : mean (fun o => (estimate o - P *m V) i l ^+ 2) =
     rewrite big_split sumrB /= -!mulr_suml p1 mul1r.
     have -> : \sum_j term j i l = mu by rewrite /mu -sum_entry; apply: eq_bigr => j _; rewrite term_entry.
     by ident.
-  transitivity (k%:R^-1 ^+ 2 * \sum_a \sum_b mean (fun o => dev i l (o a) * dev i l (o b))).
+  transitivity (k%:R^-1 ^+ 2 * \sum_a \sum_b mean (fun o : draw => dev i l (o a) * dev i l (o b))).
     rewrite -meanZ_sum2; apply: mean_eq => o; rewrite error_entry exprMn; congr (_ * _).
     by rewrite expr2 mulr_suml; apply: eq_bigr => a _; rewrite mulr_sumr.
-  rewrite (eq_bigr (fun=> \sum_j p j * (dev i l j * dev i l j))) => [|a _].
-    rewrite sumr_const card_ord sq; move: (_ - _) => q; rewrite -[q *+ k]mulr_natl expr2 -mulrA.
-    by rewrite [k%:R^-1 * (k%:R * q)]mulrA mulVf // mul1r.
-  rewrite (bigD1 a) //= big1 ?addr0 => [|b ba]; last by rewrite mean_two 1?eq_sym // dev0 mul0r.
-  by rewrite (mean_one a (fun j => dev i l j * dev i l j)).
+  have same (a : 'I_k) : \sum_b mean (fun o : draw => dev i l (o a) * dev i l (o b)) =
+      \sum_j p j * (dev i l j * dev i l j).
+    rewrite (bigD1 a) //= big1 ?addr0 => [|b ba]; last by rewrite mean_two 1?eq_sym // dev0 mul0r.
+    by rewrite (expectation_one p1 a (fun j => dev i l j * dev i l j)).
+  have one_k (q : F) : k%:R^-1 ^+ 2 * (q *+ k) = k%:R^-1 * q.
+    by rewrite -[q *+ k]mulr_natl expr2 -mulrA [k%:R^-1 * (k%:R * q)]mulrA mulVf // mul1r.
+  by rewrite (eq_bigr _ (fun a _ => same a)) sumr_const card_ord sq one_k.
 rewrite mean_sum (eq_bigr (fun i => k%:R^-1 * (\sum_l \sum_j term j i l ^+ 2 / p j -
   \sum_l (P *m V) i l ^+ 2))) => [|i _]; last first.
   by rewrite mean_sum (eq_bigr _ (fun l _ => entry i l)) -mulr_sumr sumrB.
@@ -193,7 +180,7 @@ split=> [j||j cj]; [by rewrite divr_ge0 ?c_ge0 // ltW | | by rewrite divr_gt0].
 by rewrite -mulr_suml divff // gt_eqF.
 Qed.
 Theorem best_error :
-  mean best (fun o => sqnorm (estimate best o - P *m V)) = k%:R^-1 * (S ^+ 2 - sqnorm (P *m V)).
+  expectation best (fun o => sqnorm (estimate best o - P *m V)) = k%:R^-1 * (S ^+ 2 - sqnorm (P *m V)).
 Proof.
 have [_ b1 bs] := best_chances; rewrite drawn_error //; congr (_ * (_ - _)).
 transitivity (\sum_j c j * S); last by rewrite -mulr_suml expr2.
@@ -203,8 +190,8 @@ by rewrite mulrA mulrAC expr2 mulfK.
 Qed.
 (* No other chances give less. *)
 Theorem best_is_best p : (forall j, 0 <= p j) -> \sum_j p j = 1 -> (forall j, 0 < c j -> 0 < p j) ->
-  mean best (fun o => sqnorm (estimate best o - P *m V)) <=
-  mean p (fun o => sqnorm (estimate p o - P *m V)).
+  expectation best (fun o => sqnorm (estimate best o - P *m V)) <=
+  expectation p (fun o => sqnorm (estimate p o - P *m V)).
 Proof.
 move=> p0 p1 seen; rewrite best_error (drawn_error p1 seen).
 by rewrite ler_wpmul2l ?invr_ge0 ?ler0n // ler_add2r chances_low.
@@ -213,16 +200,15 @@ Qed.
 Theorem drawn_below_kappa3 :
   k%:R^-1 * (S ^+ 2 - sqnorm (P *m V)) <= k%:R^-1 * (sqnorm P * sqnorm V + sqnorm (P *m V)).
 Proof.
-have sq_ge0 m' d' (M : 'M[F]_(m', d')) : 0 <= sqnorm M by do 2!(apply: sumr_ge0 => ? _); exact: sqr_ge0.
-rewrite ler_wpmul2l ?invr_ge0 ?ler0n // ler_add //; last by rewrite -subr_ge0 opprK addr_ge0.
+rewrite ler_wpmul2l ?invr_ge0 ?ler0n // ler_add //; last by rewrite -subr_ge0 opprK addr_ge0 ?sq_ge0.
 pose x : 'rV[F]_n := \row_j Num.sqrt (\sum_i P i j ^+ 2).
 pose y : 'rV[F]_n := \row_j Num.sqrt (\sum_l V j l ^+ 2).
 have s0 (I : finType) (f : I -> F) : 0 <= \sum_i f i ^+ 2 by apply: sumr_ge0 => ? _; exact: sqr_ge0.
-have SE : S = FullRank.dot x y by apply: eq_bigr => j _; rewrite !mxE.
-have xE : FullRank.norm x ^+ 2 = sqnorm P.
+have SE : S = dot x y by apply: eq_bigr => j _; rewrite !mxE.
+have xE : norm x ^+ 2 = sqnorm P.
   rewrite FullRank.norm_sq /sqnorm exchange_big; apply: eq_bigr => j _.
   by rewrite mxE -expr2 sqr_sqrtr.
-have yE : FullRank.norm y ^+ 2 = sqnorm V.
+have yE : norm y ^+ 2 = sqnorm V.
   by rewrite FullRank.norm_sq; apply: eq_bigr => j _; rewrite mxE -expr2 sqr_sqrtr.
 rewrite -xE -yE -exprMn ler_sqr ?nnegrE ?mulr_ge0 ?sqrtr_ge0 ?(ltW S0) // SE.
 exact: FullRank.cauchy.

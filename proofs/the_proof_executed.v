@@ -4,13 +4,16 @@
    attention do what the automaton of Lemma 12.5 and Theorem 12.7 does. *)
 From Coq Require Import ZArith ZifyClasses ZifyInst ZifyBool Lia.
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import patterns_and_conditions.
+Require Import definitions patterns_and_conditions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
+
+(* Whom a token has heard of after t layers of a pattern of p steps, (11.2). *)
+Local Notation heard p A := (heard_of (fun t => A (t %% p)%N)).
 
 (* Lemma 12.3 (Quantiser). *)
 Section Quantiser.
@@ -72,12 +75,11 @@ Variables (R : realFieldType) (n : nat) (A : {set 'I_n}) (a : 'I_n -> R) (j : 'I
 Hypothesis selfloop : j \in A.
 (* A hardmax head of size one with bias: query a_j - c, keys and values a_i; ties are averaged. *)
 Definition winners c := [set i in A | [forall k in A, (a j - c) * a k <= (a j - c) * a i]].
-Definition Psi c := (\sum_(i in winners c) a i) / #|winners c|%:R.
+Definition Psi c := mean_on (winners c) a.
 
-Lemma average (W : {set 'I_n}) m : W != set0 -> {in W, forall i, a i = m} ->
-  (\sum_(i in W) a i) / #|W|%:R = m.
+Lemma average (W : {set 'I_n}) m : W != set0 -> {in W, forall i, a i = m} -> mean_on W a = m.
 Proof.
-move=> W0 am; rewrite (eq_bigr (fun _ => m)) // sumr_const -[m *+ _]mulr_natr mulfK //.
+move=> W0 am; rewrite /mean_on (eq_bigr (fun _ => m)) // sumr_const -[m *+ _]mulr_natr mulfK //.
 by rewrite pnatr_eq0 cards_eq0.
 Qed.
 Lemma head_max c i : c < a j -> i \in A -> (forall k, k \in A -> a k <= a i) -> Psi c = a i.
@@ -381,7 +383,7 @@ Local Notation grid := {ffun 'I_n * 'I_d -> 'I_K}.       (* grid inputs *)
 Local Notation Q := (grid * 'I_n)%type.                  (* a grid input and a token *)
 Variables (u : 'cV[R]_d) (id : Q -> int).
 Variables row A : Q -> 'rV[R]_d.                (* the row z with that id; the wanted row *)
-Definition number (z : 'rV[R]_d) : R := (z *m u) 0 0.
+Local Notation number := (number u).
 Definition psi (t : R) : R := if (- 2%:R^-1 <= t) && (t < 2%:R^-1) then 1 else 0.
 Definition value_layer z q := z + psi (number z - (id q)%:~R) *: (A q - row q).
 
@@ -440,19 +442,10 @@ Section Hears.
 Variables (T : finType) (p : nat) (A : nat -> T -> {set T}).
 Hypothesis p0 : (0 < p)%N.
 (* networks with the pattern: the new state of k is any function of the old states of A_k *)
-Definition local (St : Type) (F : nat -> T -> (T -> St) -> St) :=
-  forall t k s s', {in A (t %% p)%N k, s =1 s'} -> F t k s = F t k s'.
-Fixpoint state (St In : Type) (embed : T -> In -> St) F t (X : T -> In) k : St :=
-  if t is t'.+1 then F t' k (state embed F t' X) else embed k (X k).
-Lemma heard_state (St In : Type) (embed : T -> In -> St) F : local F ->
-  forall t X X' k, {in heard p A t k, X =1 X'} -> state embed F t X k = state embed F t X' k.
-Proof.
-move=> loc; elim=> [|t IH] X X' k eqX /=; first by rewrite eqX ?set11.
-by apply: loc => j jA; apply: IH => i iS; apply: eqX; apply/heardP; exists j.
-Qed.
+Local Notation local F := (local (fun t => A (t %% p)%N) F).
 (* sooner or later k hears of j if and only if a path leads from k to j in the union of the steps *)
 Lemma heard_iff : condition1 p A ->
-  forall k j, connect (reads p A) k j <-> exists t, j \in heard p A t k.
+  forall k j, connect (reads A p) k j <-> exists t, j \in heard p A t k.
 Proof.
 move=> c1 k j; split=> [/connectP[ks]|[t]].
   elim: ks k => [|k' ks IH] k /=; first by exists 0%N; rewrite inE; apply/eqP.
@@ -468,7 +461,7 @@ Lemma never_heard : condition1 p A -> ~ condition3 p A -> exists j k, forall t,
   k \notin heard p A t j.
 Proof.
 move=> c1 c3; have [/forallP all|/forallPn[[j k] /= none]] := boolP [forall q,
-  connect (reads p A) q.1 q.2].
+  connect (reads A p) q.1 q.2].
   (* the latest of the times at which the pairs meet would do for all *)
   have /fin_all_exists[t tP] : forall q : T * T, exists t, q.2 \in heard p A t q.1.
     by move=> q; apply/(heard_iff c1); apply: (all q).
@@ -488,7 +481,7 @@ Proof.
 move=> c1 c3; have [j [k never]] := never_heard c1 c3.
 have silent St In (embed : T -> In -> St) F : local F -> forall t X X',
      (forall i, i != k -> X i = X' i) -> state embed F t X j = state embed F t X' j.
-  move=> loc t X X' eqX; apply: heard_state => // i it; apply: eqX.
+  move=> loc t X X' eqX; apply: (heard_of_state embed loc) => i it; apply: eqX.
   by apply: contraTneq it => ->.
 exists j, k; split=> // R d St embed F out loc t eta eta0; set h := _ - eta.
 pose X0 (i : T) : 'rV[R]_d.+1 := 0.
@@ -518,6 +511,10 @@ Proof.
 split=> [l k _|]; first by rewrite inE.
 by apply: causal => // l k j _; rewrite inE => /eqP ->.
 Qed.
+
+Example never_heard_met : exists j k, forall t,
+  k \notin heard 1 (fun _ (k : 'I_2) => [set k]) t j.
+Proof. by have [c1 c3] := hears_2; apply: (never_heard _ c1 c3). Qed.
 
 (* Theorem 12.7 (Contextual map). *)
 Section ContextualMap.

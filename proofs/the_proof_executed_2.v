@@ -84,3 +84,11 @@ End Bits.
 (* An instance: for s = 2 and m = 3 the least C is 7. (64 - 49) 3 = 45 < 49, but 39 >= 36. *)
 Example least_7 : large 2 3 7 /\ forall C, large 2 3 C -> 7 <= C.
 Proof. by split=> // -[|[|[|[|[|[|[|C]]]]]]]. Qed.
+
+(* Three tokens of id 3, twice shared with the least weight 7. *)
+Example id_bits_met p (A : nat -> 'I_3 -> {set 'I_3}) j (y := fun _ : 'I_3 => 3) :
+  ids p A 7 y 2 j < (2 * 1 * 2 ^ 1) ^ 3 * (2 * 2) ^ 2.
+Proof. by have [] := @id_bits _ p A 7 3 1 2 2 y ord0 _ _ _ _ _ least_7 j. Qed.
+Example largest_id_met p (A : nat -> 'I_3 -> {set 'I_3}) j (y := fun _ : 'I_3 => 3) :
+  ids p A 7 y 2 j <= 8 ^ 2 * 3.
+Proof. exact: (@largest_id _ p A 7 3 2 y ord0). Qed.

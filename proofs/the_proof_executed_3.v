@@ -3,7 +3,7 @@
    Theorem 12.1: the parts of the_proof_executed.v put together, from the input to the output. Compile
    the_proof_executed.v and the_proof_executed_2.v first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import patterns_and_conditions the_proof_executed the_proof_executed_2.
+Require Import definitions patterns_and_conditions the_proof_executed the_proof_executed_2.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -259,7 +259,7 @@ Example universality_met (R : archiFieldType) (f : 'M[R]_(2, 2) -> 'M[R]_(2, 2))
   forall j c, `|network 1 2 1 (fun _ _ => setT) inord code C f X j c - f X j c| <= omega.
 Proof.
 apply: (@universality R 2 1 1 2 1 (fun _ _ => setT) inord f) => //.
-- by move=> k; apply/setP => i; rewrite [RHS]inE; apply/heardP; exists i; rewrite inE.
+- by move=> k; apply/setP => i; rewrite [RHS]inE; apply/bigcupP; exists i; rewrite inE.
 - by move=> k; exists k; rewrite ?inord_val.
 by move=> i _; exists 0%N; rewrite ?inE.
 Qed.

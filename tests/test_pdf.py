@@ -135,7 +135,7 @@ def test_a_longer_number_is_another_theorem():
 def test_every_claim_has_a_name_to_look_for():
     names = [path.relative_to(pages.ROOT).with_suffix("") for path in pages.listed()]
     found = pdf_check.statements(pages.ROOT, [name.as_posix() for name in names])
-    assert "Theorem 1.2" in found and len(found) > 200
+    assert "Theorem 1.3" in found and len(found) > 200
     assert pdf_check.statements(pages.ROOT, ["book/intro"]) == []
 
 
