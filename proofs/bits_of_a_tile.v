@@ -1,7 +1,7 @@
-(* Chapter 20, "What a tile must tell" (notebooks/what_came_after/bits_of_a_tile.ipynb).
-   Theorem 20.3, Corollary 20.4, Propositions 20.6, 20.7.
+(* Page 20, "What a tile must tell" (notebooks/what_came_after/bits_of_a_tile.ipynb).
+   Theorem 20.3, Corollary 20.6, Propositions 20.7, 20.8.
    F is any ordered field. The bounds hold for any functions exp and ln; only merge_exact and
-   Proposition 20.7 use laws of theirs, which stand there as hypotheses. What a tile and the rest
+   Proposition 20.8 use laws of theirs, which stand there as hypotheses. What a tile and the rest
    can hold, TA and TB, are finite types. Logarithms are undone: a bound H (m + 1) p >= log_2 R
    says R <= 2^(H (m + 1) p). *)
 From mathcomp Require Import all_ssreflect all_algebra.
@@ -112,7 +112,7 @@ move=> right; rewrite -messages; apply: (drawers bits) => A A' _ _ eq.
 by apply/ffunP => B; rewrite !ffunE -!right (answer_told _ eq).
 Qed.
 
-(* Corollary 20.4 (Looking up): list s stands in the tile, B asks for place j, and the answer is read
+(* Corollary 20.6 (Looking up): list s stands in the tile, B asks for place j, and the answer is read
    as a bit. At most 2^(H (m + 1) p) lists are answered rightly at every place; if all are, then
    H (m + 1) p >= n. *)
 Variables (n : nat) (list : {ffun 'I_n -> bool} -> TA) (asks : 'I_n -> TB) (bit : Out -> bool).
@@ -177,7 +177,7 @@ by apply/ffunP => B; rewrite !ffunE; apply: by_k; rewrite rk.
 Qed.
 End Rows.
 
-(* Proposition 20.6 (What tasks ask). R is the number of rows; log_2 R = n stands as R = 2^n. *)
+(* Proposition 20.7 (What tasks ask). R is the number of rows; log_2 R = n stands as R = 2^n. *)
 Section Tasks.
 Variable n : nat.
 Local Notation list := {ffun 'I_n -> bool}.
@@ -291,7 +291,7 @@ by rewrite -alone -(alone s') -!meets eq.
 Qed.
 End Tasks.
 
-(* Proposition 20.7 (The bits are there). Numbers of p binary digits. *)
+(* Proposition 20.8 (The bits are there). Numbers of p binary digits. *)
 Lemma tail p (b : 'I_p.+1 -> bool) :
   \sum_r b r * 2 ^ r = b ord0 + (\sum_(r < p) b (lift ord0 r) * 2 ^ r).*2.
 Proof.

@@ -1,5 +1,5 @@
-(* Chapter 14, page one_layer_memorization/boltzmann_and_hardmax.
-   Propositions 14.2 and 14.8, Theorem 14.7: boltzmann.operator, .hardmax, .before.
+(* Page 16, page one_layer_memorization/boltzmann_and_hardmax.
+   Propositions 16.6 and 16.10, Theorem 16.1: boltzmann.operator, .hardmax, .before.
    R is any ordered field; exp is the exponential function, the sum of its power series
    (exponential.v), and ln is its inverse. *)
 From mathcomp Require Import all_ssreflect all_algebra.
@@ -9,7 +9,7 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* ---- Proposition 14.2 (Log-sum-exp minus entropy) ---- *)
+(* ---- Proposition 16.6 (Log-sum-exp minus entropy) ---- *)
 Section Operator.
 Variables (R : realFieldType) (exp ln : R -> R).
 Hypotheses (expE : exponential exp) (lnE : logarithm exp ln).
@@ -19,7 +19,7 @@ Variable N : nat.                                                      (* n = N 
 Implicit Types a : 'I_N.+1 -> R.
 Definition Z (a : 'I_N.+1 -> R) := \sum_i exp (a i).
 Local Notation p := (softmax exp).
-Definition boltz a := \sum_i a i * p a i.                              (* (14.1) *)
+Definition boltz a := \sum_i a i * p a i.                              (* (16.4) *)
 Definition S (q : 'I_N.+1 -> R) := - \sum_i q i * ln (q i).            (* entropy *)
 
 Lemma pE a i : p a i = exp (a i) / Z a. Proof. by []. Qed.
@@ -30,7 +30,7 @@ Qed.
 Lemma p_sum a : \sum_i p a i = 1.
 Proof. by rewrite -mulr_suml mulfV // gt_eqF // Z_gt0. Qed.
 
-(* (14.3), first line: multiply ln p_i = a_i - ln Z by p_i and add up. *)
+(* (16.5), first line: multiply ln p_i = a_i - ln Z by p_i and add up. *)
 Theorem log_sum_exp a : boltz a = ln (Z a) - S (p a).
 Proof.
 have lnp i : ln (p a i) = a i - ln (Z a).
@@ -40,7 +40,7 @@ rewrite /S opprK -[ln (Z a)]mulr1 -(p_sum a) mulr_sumr -big_split /=.
 by apply: eq_bigr => i _; rewrite lnp; ident.
 Qed.
 
-(* (14.3), second line; omega e^omega = (n - 1) / e. *)
+(* (16.5), second line; omega e^omega = (n - 1) / e. *)
 Variable omega : R.
 Hypothesis omegaE : omega * exp omega = N%:R / exp 1.
 Theorem drop a (i0 : 'I_N.+1) : (forall i, a i <= a i0) ->
@@ -119,7 +119,7 @@ Theorem top_attained c : boltz (fun _ => c) = c.
 Proof. by rewrite /boltz -mulr_sumr p_sum mulr1. Qed.
 End Operator.
 
-(* ---- Theorem 14.7 (Hardmax) ---- *)
+(* ---- Theorem 16.1 (Hardmax) ---- *)
 Section Hardmax.
 Variables (R : realFieldType) (d m : nat).
 
@@ -162,7 +162,7 @@ rewrite /winners filter_map; congr (map _ _); apply: eq_filter => k /=.
 by rewrite all_map; apply: eq_all => j /=; rewrite score_le_nat.
 Qed.
 
-(* Theorem 14.7. Any number of heads hs of any rank, any weights and biases, with or without skip,
+(* Theorem 16.1. Any number of heads hs of any rank, any weights and biases, with or without skip,
    ties averaged, no mask; q is x(1), x(6) or any other query. *)
 Theorem hardmax skip hs q : layer skip hs q X1 = layer skip hs q X2.
 Proof.
@@ -179,7 +179,7 @@ Qed.
 End Hardmax.
 
 
-(* ---- Proposition 14.8 (A network before hardmax) ---- *)
+(* ---- Proposition 16.10 (A network before hardmax) ---- *)
 (* Counts below base n + 1 are digits: they are determined by their sum. *)
 Lemma digits n K (m m' : 'I_K -> nat) : (forall k, (m k <= n)%N) -> (forall k, (m' k <= n)%N) ->
   (\sum_k m k * n.+1 ^ k = \sum_k m' k * n.+1 ^ k)%N -> m =1 m'.
@@ -250,7 +250,7 @@ have kK : (k < K)%N by have /allP := below _ (fun k h => h); apply.
 by apply: (eqc _ _ (Ordinal kK)) => i; [rewrite -sa count_size | rewrite -sb count_size].
 Qed.
 
-(* Proposition 14.8, without skip: different multisets of n tokens have different outputs. *)
+(* Proposition 16.10, without skip: different multisets of n tokens have different outputs. *)
 Theorem before q q' a b : size a = n -> size b = n ->
   layer false [:: h] q (map code a) = layer false [:: h] q' (map code b) -> perm_eq a b.
 Proof. by move=> sa sb; rewrite /layer !big_seq1 !add0r; apply: same_sum. Qed.

@@ -1,5 +1,5 @@
-(* Chapter 14, page one_layer_memorization/boltzmann_and_hardmax, continued.
-   Theorems 14.9 and 14.10 and Proposition 14.11: boltzmann.exact, .ids,
+(* Page 16, page one_layer_memorization/boltzmann_and_hardmax, continued.
+   Theorems 16.2 and 16.11 and Proposition 16.12: boltzmann.exact, .ids,
    .repeated. Algebraic numbers are the roots of polynomials with rational coefficients; the
    theorem of Lindemann and Weierstrass is a hypothesis, as on the page. *)
 From mathcomp Require Import all_ssreflect all_algebra.
@@ -22,7 +22,7 @@ Proof. exact: algebraic_mul. Qed.
 End Algebraic.
 Arguments alg_nat {R}.
 
-(* ---- Exponentials of algebraic numbers: Theorems 14.9 and 14.10, Proposition 14.11 ---- *)
+(* ---- Exponentials of algebraic numbers: Theorems 16.2 and 16.11, Proposition 16.12 ---- *)
 Section Lindemann.
 Variables (R : realFieldType) (exp : R -> R).
 Hypothesis expE : exponential exp.
@@ -73,7 +73,7 @@ rewrite (eq_bigl _ _ same) [RHS](eq_bigl _ _ (fun i => esym (same i))).
 by rewrite (eq_bigl _ _ (fun i => esym (same i))); apply: eq_bigr => i /eqP ->.
 Qed.
 
-(* Multisets: counts m k of different values z k. (14.2): the softmax average of them. *)
+(* Multisets: counts m k of different values z k. (16.1): the softmax average of them. *)
 Variables (K : nat) (z : 'I_K -> R).
 Hypothesis zI : injective z.
 Hypothesis az : forall k, alg (z k).
@@ -92,7 +92,7 @@ Lemma top (e : 'I_K -> R) (P : pred 'I_K) k0 : P k0 ->
   exists k, P k /\ forall i, P i -> e i <= e k.
 Proof. by move=> Pk; case: (@arg_maxP _ _ _ k0 P e Pk) => k Pk' max; exists k. Qed.
 
-(* If all groups of (14.10) vanish, the counts are proportional. No function theory is needed:
+(* If all groups of (16.3) vanish, the counts are proportional. No function theory is needed:
    compare the largest exponents. *)
 Lemma proportional (m m' : 'I_K -> nat) k0 k1 : (0 < m k0)%N -> (0 < m' k1)%N ->
   (forall v, \sum_(p : 'I_K * 'I_K | z p.1 + z p.2 == v)
@@ -153,14 +153,14 @@ have iC : i1 = C.
 rewrite iC in e; move/addrI: e => /zI jA; by rewrite iC jA eqxx in ne.
 Qed.
 
-(* Theorem 14.9 (Algebraic inverse temperatures). *)
+(* Theorem 16.2 (Algebraic inverse temperatures). *)
 Theorem algebraic_temperatures (m m' : 'I_K -> nat) s :
   (exists k, (0 < m k)%N) -> (exists k, (0 < m' k)%N) -> s != 0 -> alg s ->
   f m s = f m' s <-> forall i j, (m i * m' j = m j * m' i)%N.
 Proof.
 move=> [k0 mk0] [k1 mk1] s0 sa.
 have P0 := gt_eqF (mass_gt0 s mk0); have P1 := gt_eqF (mass_gt0 s mk1).
-(* (14.10), without exchanging i and j. *)
+(* (16.3), without exchanging i and j. *)
 have sumE : (f m s == f m' s) = (\sum_(p : 'I_K * 'I_K)
     (m p.1)%:R * (m' p.2)%:R * (z p.1 - z p.2) * exp (s * (z p.1 + z p.2)) == 0).
   rewrite /f eqr_div ?P0 ?P1 // -[LHS]subr_eq0; congr (_ == 0); rewrite /mass.
@@ -216,7 +216,7 @@ exists k1, k2; split=> // [|k kS kk1]; last by apply: max2; rewrite kS.
 rewrite lt_neqAle max1 // andbT; apply: contra k21 => /eqP/(mulfI kap0)/zI ->; exact: eqxx.
 Qed.
 
-(* The core of Theorem 14.10: the two largest exponents of (14.11) decide. *)
+(* The core of Theorem 16.11: the two largest exponents of (16.12) decide. *)
 Lemma two_queries (S S' : {set 'I_K}) (kappa kappa' D w : R) k1 k2 l1 l2 :
   kappa != kappa' -> w != 0 ->
   (k1 \in S /\ k2 \in S) -> (l1 \in S' /\ l2 \in S') ->
@@ -298,7 +298,7 @@ have [lS|/i0 ->] := boolP (l \in S'); last by rewrite mulr0 mul0r.
 by have [_ epq] := rest k l e kS lS n1; rewrite epq eqxx in pneq.
 Qed.
 
-(* (14.11), grouped by exponents. *)
+(* (16.12), grouped by exponents. *)
 Lemma equal_ids (m m' : 'I_K -> nat) beta w c c' : (0 < m c)%N -> (0 < m' c')%N ->
   alg beta -> alg w -> id beta w c m = id beta w c' m' ->
   forall v, \sum_(p : 'I_K * 'I_K | beta * z c * z p.1 + beta * z c' * z p.2 == v)
@@ -323,7 +323,7 @@ transitivity ((z c + w * f m s - (z c' + w * f m' s')) * (mass m s * mass m' s')
 by rewrite e subrr mul0r.
 Qed.
 
-(* Theorem 14.10 (Scalar ids). Tokens z_k different, nonzero, algebraic; sets of at least two. *)
+(* Theorem 16.11 (Scalar ids). Tokens z_k different, nonzero, algebraic; sets of at least two. *)
 Theorem scalar_ids beta w c c' (S S' : {set 'I_K}) : (forall k, z k != 0) ->
   alg beta -> beta != 0 -> alg w -> w != 0 -> (1 < #|S|)%N -> (1 < #|S'|)%N ->
   c \in S -> c' \in S' -> id beta w c (ind S) = id beta w c' (ind S') -> c = c' /\ S = S'.
@@ -331,7 +331,7 @@ Proof.
 move=> z0 ab b0 aw w0 S2 S2' cS cS' e.
 have pos (T : {set 'I_K}) k : k \in T -> (0 < ind T k)%N by rewrite /ind => ->.
 have [ec|cc] := eqVneq c c'.
-  (* Equal queries: Theorem 14.9. *)
+  (* Equal queries: Theorem 16.2. *)
   split=> //; rewrite -ec in e.
   have /algebraic_temperatures prop : f (ind S) (beta * z c) = f (ind S') (beta * z c).
     by apply: (mulfI w0); apply: (addrI (z c)).
@@ -364,7 +364,7 @@ move=> mc zb; rewrite /f ler_pdivl_mulr ?(mass_gt0 s mc) // /mass mulr_sumr.
 apply: ler_sum => k _; rewrite [b * _]mulrCA ler_wpmul2l ?ler0n // ler_wpmul2r // ltW //.
 Qed.
 
-(* Proposition 14.11, second part: for small |w| all ids of multisets of one size differ. *)
+(* Proposition 16.12, second part: for small |w| all ids of multisets of one size differ. *)
 Theorem small_weight beta w c c' (m m' : 'I_K -> nat) : (forall k, z k != 0) ->
   alg beta -> beta != 0 -> alg w -> w != 0 ->
   (forall i j k l, i != j -> `|w| * (z k - z l) < `|z i - z j|) ->
@@ -393,7 +393,7 @@ by rewrite opprB; split; apply: ler_sub.
 Qed.
 End Lindemann.
 
-(* Proposition 14.11, first part: w = 2, token 1 in {1, 1, 4, 4} and token 2 in {1/2, 2, 2, 7/2}.
+(* Proposition 16.12, first part: w = 2, token 1 in {1, 1, 4, 4} and token 2 in {1/2, 2, 2, 7/2}.
    The average of a list of numbers with weights e^(s x). *)
 Section Repeated.
 Variables (R : realFieldType) (exp : R -> R).

@@ -1,5 +1,5 @@
-(* Chapter 14, page one_layer_memorization/boltzmann_and_hardmax, continued.
-   Proposition 14.6 (the identity) and Proposition 14.12: boltzmann.gap, .near-miss. *)
+(* Page 16, page one_layer_memorization/boltzmann_and_hardmax, continued.
+   Proposition 16.4 (the identity) and Proposition 16.13: boltzmann.gap, .near-miss. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import identities exponential boltzmann_and_hardmax_2.
 Set Implicit Arguments.
@@ -7,7 +7,7 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* ---- Proposition 14.6 (The gap as a sum): the identity (14.10), with E k for e^(s z_k) ---- *)
+(* ---- Proposition 16.4 (The gap as a sum): the identity (16.3), with E k for e^(s z_k) ---- *)
 Section Gap.
 Variable R : comRingType.
 Theorem gap n (m m' z E : 'I_n -> R) :
@@ -33,7 +33,7 @@ by apply: eq_bigr => i _; apply: eq_bigr => j _; rewrite /a; ident.
 Qed.
 End Gap.
 
-(* ---- Proposition 14.12 (The near miss) ---- *)
+(* ---- Proposition 16.13 (The near miss) ---- *)
 Section NearMiss.
 (* R has square roots, as the real numbers have. *)
 Variables (R : rcfType) (exp ln : R -> R).
@@ -56,7 +56,7 @@ elim: n => [|n IH]; first by rewrite mulr0 exp0.
 by rewrite -addn1 natrD mulrDr mulr1 expD IH addn1 exprSr.
 Qed.
 
-(* (14.13): the two averages agree at beta > 0 if and only if h(e^beta) = 0. *)
+(* (16.13): the two averages agree at beta > 0 if and only if h(e^beta) = 0. *)
 Lemma crossing beta : 0 < beta -> (avg A beta == avg B beta) = (h (exp beta) == 0).
 Proof.
 move=> b0; set x := exp beta; have x0 : 0 < x := exp_gt0 beta.
@@ -121,7 +121,7 @@ Proof.
 rewrite /root ltr_pdivl_mulr ?ltr0n // mul1r (lt_le_trans Y2) // ler_addl sqrtr_ge0 //.
 Qed.
 
-(* Proposition 14.12: equal averages at 0 and at exactly one positive beta, not algebraic. *)
+(* Proposition 16.13: equal averages at 0 and at exactly one positive beta, not algebraic. *)
 Theorem near_miss : avg A 0 = avg B 0 /\ exists beta, [/\ 0 < beta,
   forall b, 0 < b -> (avg A b = avg B b <-> b = beta) & ~ alg beta].
 Proof.

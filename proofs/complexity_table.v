@@ -1,4 +1,4 @@
-(* Chapter 8: The complexity table, checked (Propositions 8.2, 8.3, 8.5, 8.7, 8.8) *)
+(* Page 8: The complexity table, checked (Propositions 8.2, 8.4, 8.6, 8.8, 8.9) *)
 From Coq Require Import Lia.
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions.
@@ -166,7 +166,7 @@ Qed.
 End Counts.
 End Counts.
 
-(* Proposition 8.3 (Two hops): i reads j <= i if ... *)
+(* Proposition 8.4 (Two hops): i reads j <= i if ... *)
 Module TwoHops.
 Local Open Scope nat_scope.
 Section TwoHops.
@@ -202,7 +202,7 @@ Qed.
 End TwoHops.
 End TwoHops.
 
-(* Proposition 8.5 *)
+(* Proposition 8.6 *)
 Module Rounds.
 Section Rounds.
 Variables (F : realFieldType) (ex ln : F -> F).
@@ -230,7 +230,7 @@ rewrite cards_eq0; apply/eqP/setP => s; rewrite !inE; apply: contraNF ju => js; 
 Qed.
 Lemma num_times (c : F) j : \sum_(s | j \in S s) c = c *+ times j.
 Proof. by rewrite sumr_const; congr (_ *+ _); apply: eq_card => s; rewrite !inE. Qed.
-(* Proposition 8.5 (Rounds merge to a union): with a - ln N the merged weights are softmax over
+(* Proposition 8.6 (Rounds merge to a union): with a - ln N the merged weights are softmax over
    the union. *)
 Theorem rounds_merge j : merged (fun j => a j - ln (times j)%:R) j = softmax_on ex union a j.
 Proof.
@@ -241,7 +241,7 @@ rewrite /merged num_times sum_times (eq_bigr _ e) /softmax_on; case: ifP => [ju|
   rewrite e.
 by rewrite -times0 => /eqP ->; rewrite mulr0n mul0r.
 Qed.
-(* Proposition 8.5, second sentence: without ln N the weight of j is multiplied by N_j. *)
+(* Proposition 8.6, second sentence: without ln N the weight of j is multiplied by N_j. *)
 Theorem uncorrected j : merged a j = (times j)%:R * ex (a j) / \sum_l (times l)%:R * ex (a l).
 Proof.
 rewrite /merged num_times sum_times -[ex (a j) *+ _]mulr_natl; congr (_ / _).
@@ -252,10 +252,10 @@ Qed.
 End Rounds.
 End Rounds.
 
-(* Proposition 8.7 *)
+(* Proposition 8.8 *)
 Module Leak.
 Local Open Scope nat_scope.
-(* 8.7 *)
+(* 8.8 *)
 Section Leak.
 Variables (n m : nat).
 (* bucket b i of token i; place of i in the list sorted by (bucket, place) *)
@@ -269,7 +269,7 @@ Definition rank_own (b : 'I_n -> nat) (i : 'I_n) := #|[set j : 'I_n | (b j == b 
 Definition sees (rank : ('I_n -> nat) -> 'I_n -> nat) b (i j : 'I_n) :=
   [&& j <= i, b j == b i & (rank b j %/ m == rank b i %/ m) || ((rank b j %/ m).+1 == rank b i %/
     m)].
-(* Proposition 8.7 (A border that the future moves), last sentence: cut within buckets, what i
+(* Proposition 8.8 (A border that the future moves), last sentence: cut within buckets, what i
    sees depends on the buckets of tokens j <= i only. *)
 Theorem own_chunks b b' (i : 'I_n) : (forall j : 'I_n, j <= i -> b j = b' j) -> forall j, sees
   rank_own b i j = sees rank_own b' i j.
@@ -287,7 +287,7 @@ Lemma rankE (f : nat -> nat) (i : 'I_5) : rank_all (fun j : 'I_5 => f j) i =
   count (fun j => (f j < f i) || ((f j == f i) && (j < i))) (iota 0 5).
 Proof. by rewrite /rank_all -sum1dep_card -sum1_count -[iota 0 5]/(index_iota 0 5) big_mkord. Qed.
 Definition t3 : 'I_5 := @Ordinal 5 3 isT.
-(* Proposition 8.7, first sentence: five tokens, chunks of two; the last one moves from bucket 2
+(* Proposition 8.8, first sentence: five tokens, chunks of two; the last one moves from bucket 2
    to 0, and token 3 no longer sees 0. *)
 Theorem all_chunks : (forall j : 'I_5, j <= 3 -> b1 j = b2 j) /\
   sees 2 (@rank_all 5) b1 t3 ord0 /\ ~~ sees 2 (@rank_all 5) b2 t3 ord0.
@@ -297,7 +297,7 @@ by rewrite /sees !rankE.
 Qed.
 End Leak.
 
-(* Proposition 8.8 *)
+(* Proposition 8.9 *)
 Module Hash.
 Section Hash.
 Local Open Scope ring_scope.
@@ -305,7 +305,7 @@ Variables (F : realFieldType).
 (* Multiply-adds of a product of n x d and d x c. *)
 Definition rotation (n d c : F) := n * d * c.
 Definition hash_cost n d (bs : seq F) := \sum_(b <- bs) rotation n d (b / 2%:R).
-(* Proposition 8.8 (The price of a hash): one round costs n d / 2 times the sum of the b_u. *)
+(* Proposition 8.9 (The price of a hash): one round costs n d / 2 times the sum of the b_u. *)
 Theorem hash n d (bs : seq F) : hash_cost n d bs = n * d / 2%:R * \sum_(b <- bs) b.
 Proof.
 rewrite mulr_sumr; apply: eq_bigr => b _; by rewrite /rotation mulrA mulrAC.

@@ -1,4 +1,4 @@
-(* Chapter 8: The complexity table, checked (Proposition 8.4) *)
+(* Page 8: The complexity table, checked (Proposition 8.5) *)
 From mathcomp Require Import all_ssreflect.
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -7,12 +7,12 @@ Unset Strict Implicit.
 Section Order.
 Variables (l a c : nat).
 Hypotheses (l0 : 0 < l) (c0 : 0 < c) (cl : c <= l).
-(* The two parts of the fixed pattern (8.1); with the skip a token also keeps what it has. *)
+(* The two parts of the fixed pattern (8.2); with the skip a token also keeps what it has. *)
 Definition local i j := (j <= i) && ((j == i) || (i %/ l == j %/ l)).
 Definition summary i j := (j <= i) && ((j == i) || (l - c <= j %% l)).
 (* After a first layer with pattern p1 and a second with p2, i has heard of j. *)
 Definition joined (p1 p2 : nat -> nat -> bool) i j := exists k, p2 i k /\ p1 k j.
-(* Proposition 8.4 (The order of two layers): local part first, every pair j <= i is joined. *)
+(* Proposition 8.5 (The order of two layers): local part first, every pair j <= i is joined. *)
 Theorem local_first i j : j <= i -> joined local summary i j.
 Proof.
 move=> ji; have [same|diff] := boolP (i %/ l == j %/ l).
@@ -48,7 +48,7 @@ rewrite /missed ltnNge -negb_or; split=> [/andP[ji no]|[ji no]].
   by split=> // /(summary_first ji); rewrite (negbTE no).
 by rewrite ji; apply/negP => /(summary_first ji).
 Qed.
-(* Proposition 8.4: they are l (l - c) C(n/l, 2). *)
+(* Proposition 8.5: they are l (l - c) C(n/l, 2). *)
 Theorem missed_pairs : #|[pred x | missed x]| = l * (l - c) * 'C(a, 2).
 Proof.
 pose miss (i j : nat) := [&& j <= i, i %/ l != j %/ l & j %% l < l - c].

@@ -1,5 +1,5 @@
-(* Chapter 15, page one_layer_memorization/contextual_mapping.
-   ids.sharp (Proposition 15.7), ids.mean (Proposition 15.8).
+(* Page 17, page one_layer_memorization/contextual_mapping.
+   ids.sharp (Proposition 17.7), ids.mean (Proposition 17.8).
    R is any ordered field; exp is the exponential function (exponential.v). *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions identities exponential.
@@ -16,7 +16,7 @@ move=> vw; rewrite cardE -(size_map h) uniq_leq_size ?undup_uniq // => y.
 by rewrite mem_undup => /mapP[x _ ->]; rewrite vw map_f // mem_enum.
 Qed.
 
-(* ---- Proposition 15.8 (Mean pooling) ---- *)
+(* ---- Proposition 17.8 (Mean pooling) ---- *)
 Section Mean.
 Variables (R : realFieldType) (K : nat) (z : 'I_K -> R).
 (* A multiset of n tokens: counts m that add up to n; its mean. *)
@@ -82,7 +82,7 @@ by rewrite card_prod !card_ord; apply.
 Qed.
 End Mean.
 
-(* ---- Proposition 15.7 (Sharp attention) ---- *)
+(* ---- Proposition 17.7 (Sharp attention) ---- *)
 Section Sharp.
 Variables (R : realFieldType) (K : nat) (z : 'I_K -> R) (beta : R).
 Hypothesis z0 : forall k, z k != 0.

@@ -1,5 +1,5 @@
-(* Chapter 15, page one_layer_memorization/contextual_mapping, continued.
-   Proposition 15.12 (Positions): ids.positions. *)
+(* Page 17, page one_layer_memorization/contextual_mapping, continued.
+   Proposition 17.6 (Positions): ids.positions. *)
 From mathcomp Require Import all_ssreflect all_algebra perm.
 Require Import definitions.
 Set Implicit Arguments.
@@ -8,7 +8,7 @@ Unset Printing Implicit Defensive.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* ---- (a) The layer (15.1) is permutation-equivariant. exp may be any function. ---- *)
+(* ---- (a) The layer (17.1) is permutation-equivariant. exp may be any function. ---- *)
 Section Layer.
 Variables (R : realFieldType) (exp : R -> R) (n d : nat) (v : 'rV[R]_d) (beta w : R).
 Definition id (x : 'rV[R]_d) : R := (x *m v^T) 0 0.

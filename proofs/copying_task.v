@@ -1,5 +1,5 @@
-(* Chapter 13, "The copying task" (notebooks/sparse_universality/copying_task.ipynb).
-   Lemma 13.2, Theorem 13.3, Propositions 13.5, 13.6, 13.7. *)
+(* Page 15, "The copying task" (notebooks/sparse_universality/copying_task.ipynb).
+   Lemma 15.2, Theorem 15.3, Propositions 15.6, 15.7, 15.8. *)
 From Coq Require Import ZArith ZifyClasses ZifyInst ZifyBool Lia.
 From mathcomp Require Import all_ssreflect.
 Require Import definitions patterns_and_conditions.
@@ -7,14 +7,14 @@ Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
 
-(* Definition 13.1, (13.2): in layer l + 1 token k reads A l k, l = 0, 1, ...; its field after L layers
+(* Definition 15.1, (15.2): in layer l + 1 token k reads A l k, l = 0, 1, ...; its field after L layers
    is whom it has heard of. *)
 Local Notation field A := (heard_of (with_self A)).
 Section Fields.
 Variables (T : finType) (A : nat -> T -> {set T}).
 Variables (St In : Type) (embed : T -> In -> St) (F : nat -> T -> (T -> St) -> St).
 
-(* Lemma 13.2 (Fields). *)
+(* Lemma 15.2 (Fields). *)
 Theorem fields : local (with_self A) F ->
   forall L x x' k, {in field A L k, x =1 x'} -> state embed F L x k = state embed F L x' k.
 Proof. exact: heard_of_state. Qed.
@@ -27,7 +27,7 @@ move=> l k s s' e; congr (_ + _); first by apply: e; rewrite setU11.
 by apply: eq_bigr => j jA; apply: e; rewrite setU1r.
 Qed.
 
-(* Proposition 13.5 (Three schemes). Head h of H reads B h; p steps S q. *)
+(* Proposition 15.6 (Three schemes). Head h of H reads B h; p steps S q. *)
 Section Schemes.
 Variables (T : finType) (p H : nat) (S : 'I_p -> T -> {set T}).
 Hypothesis p0 : 0 < p.
@@ -66,7 +66,7 @@ Example schemes_2 (S : 'I_2 -> 'I_3 -> {set 'I_3}) L k :
   field (UNION 2 S) L k = field (MULTIHEAD 2 S (isT : 0 < 2)) L k.
 Proof. by case: (@schemes _ 2 2 S isT isT L k). Qed.
 
-(* Proposition 13.6 (All or nothing). n = 2 (m + 1) tokens; query m + i, source i, 1 <= i <= m;
+(* Proposition 15.7 (All or nothing). n = 2 (m + 1) tokens; query m + i, source i, 1 <= i <= m;
    the second copy of the symbol stands at m + 1 + i. *)
 Definition reads_at n (D : pred nat) (l : nat) (k : 'I_n) := [set j : 'I_n | (j <= k) && D (k - j)].
 Definition tok m (k : nat) : 'I_(2 * m).+2 := inord k.
@@ -148,7 +148,7 @@ Qed.
 Example strided_15 : sums (fun d => (d <= 2) || (4 %| d)) 2 15 = false.
 Proof. by rewrite strided_sums. Qed.
 
-(* Proposition 13.7 (Fixed, and a relay). *)
+(* Proposition 15.8 (Fixed, and a relay). *)
 Definition causal_fixed n w (l : nat) (k : 'I_n) :=
   [set j : 'I_n | (j <= k) && ((k %/ w == j %/ w) || (w %| j.+1))].
 Theorem fixed_one_layer m w : 2 <= w <= m ->
@@ -199,7 +199,7 @@ Qed.
 Example star_3 : @reached 3 (@causal_star 8) 2 = 0.
 Proof. by rewrite star_reaches_none. Qed.
 
-(* Theorem 13.3 (Reach bound). Sequences are functions s from the m places to the V symbols,
+(* Theorem 15.3 (Reach bound). Sequences are functions s from the m places to the V symbols,
   all equally likely:
    we count them. *)
 Section Reach.
@@ -207,7 +207,7 @@ Variables (m V L : nat).
 Local Notation n := (2 * m).+2.
 Local Notation seqs := {ffun 'I_m -> 'I_V}.
 Variable A : nat -> 'I_n -> {set 'I_n}.
-(* (13.1): token k holds the symbol of place k - 1, or of place k - m - 2, or the separator *)
+(* (15.1): token k holds the symbol of place k - 1, or of place k - m - 2, or the separator *)
 Definition place (k : 'I_n) : option 'I_m :=
   insub (if k <= m then (if k == 0 :> nat then m else k.-1) else (if k == m.+1 :> nat then m else k
     - m.+2)).
@@ -284,7 +284,7 @@ rewrite -(card_in_imset (f := f)) => [|s s' _ _]; last first.
 apply: subset_leq_card; apply/subsetP => _ /imsetP[s _ ->]; rewrite !inE /f andbT -/(g _).
 by have := gS s; case E: (g s) => [a|] // _; rewrite gput E ffunE eqxx.
 Qed.
-(* (13.3), times m V times the number of sequences *)
+(* (15.3), times m V times the number of sequences *)
 Theorem reach_bound answer : sees answer ->
   V * (\sum_i #|right answer i|) <= (V * #|reach| + #|~: reach|) * #|{: seqs}|.
 Proof.

@@ -1,5 +1,5 @@
-(* Chapter 1, "Escaping collapse" (notebooks/path_decomposition/escaping_collapse.ipynb).
-   Propositions 4.1, 4.6, 4.10, part of Theorem 4.2. Compile paths.v and rank_collapse.v first. *)
+(* Page 4, "Escaping collapse" (notebooks/path_decomposition/escaping_collapse.ipynb).
+   Propositions 4.12, 4.6, 4.10, part of Theorem 4.3. Compile paths.v and rank_collapse.v first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions paths rank_collapse.
 Set Implicit Arguments.
@@ -7,7 +7,7 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* Proposition 4.1 (Silent heads). A skip in every layer, W_h = 0 for all heads; att is
+(* Proposition 4.12 (Silent heads). A skip in every layer, W_h = 0 for all heads; att is
    arbitrary. *)
 Theorem silent (F : rcfType) H n d dv WV WO bV bO att L (X : 'M[F]_(n.+1, d)) :
   (forall l (h : 'I_H), @W F H d dv WV WO l h = 0) ->
@@ -24,7 +24,7 @@ Example silent_met (F : rcfType) (X : 'M[F]_2) :
          (fun _ _ _ => 1%:M) 7 X) = res X.
 Proof. by apply: silent => l h; rewrite ?/W ?mulmx0 // /Pskip mul1mx. Qed.
 
-(* Theorem 4.2, the step from attention to the skip: N is a norm, x i the tokens, s i the rows of
+(* Theorem 4.3, the step from attention to the skip: N is a norm, x i the tokens, s i the rows of
    SA(X); attention brings no two rows farther apart than c delta. *)
 Section Skip.
 Variables (R : realFieldType) (V : zmodType) (N : V -> R) (n : nat) (x s : 'I_n -> V) (c delta : R).
@@ -62,7 +62,7 @@ Implicit Types (X : 'M[F]_(n, d.+1)).
 Definition var X i : F := mean (fun j => (X i j - mean (X i)) ^+ 2).
 Definition LayerNorm X : 'M[F]_(n, d.+1) := \matrix_(i, j)
   ((X i j - mean (X i)) / Num.sqrt (var X i + eps) * gamma 0 j + beta 0 j).
-(* (4.5): C centres the entries of a token, and D with D_ii^2 = |C x_i|^2 / d + eps. *)
+(* (4.9): C centres the entries of a token, and D with D_ii^2 = |C x_i|^2 / d + eps. *)
 Definition C : 'M[F]_d.+1 := centring F d.+1.
 Definition D_ii X i : F := Num.sqrt (sqnorm (row i (X *m C)) / d.+1%:R + eps).
 Definition D_inv X : 'M[F]_n := diag_mx (\row_i (D_ii X i)^-1).

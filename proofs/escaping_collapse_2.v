@@ -1,4 +1,4 @@
-(* Chapter 1, "Escaping collapse" (notebooks/path_decomposition/escaping_collapse.ipynb),
+(* Page 4, "Escaping collapse" (notebooks/path_decomposition/escaping_collapse.ipynb),
    continued.
    Proposition 4.10. Tokens count from 0 here: i, j, k stand for the page's i - 1, j - 1, k - 1. *)
 From mathcomp Require Import all_ssreflect all_algebra.
@@ -42,7 +42,7 @@ under eq_bigr do rewrite binS natrD mulrDr.
 rewrite big_split /= -!/(T _ _) opprD addrAC addNr add0r.
 by rewrite IH eqSS exprS mulN1r mulNr.
 Qed.
-(* (4.9), as a sum over k <= i; the terms k < j are zero. *)
+(* (4.13), as a sum over k <= i; the terms k < j are zero. *)
 Definition power L i j : F :=
   \sum_(k < i.+1) (-1) ^+ (k + j) * ('C(i, k))%:R * ('C(k, j))%:R * (k.+1%:R^-1) ^+ L.
 Lemma power0 i j : power 0 i j = (i == j)%:R.

@@ -1,4 +1,4 @@
-(* Chapter 19: Five theorems, one matrix (Propositions 19.6 and 19.4).
+(* Page 24: Five theorems, one matrix (Propositions 24.9 and 24.5).
    R is any ordered field; exp and ln are any functions with the laws of the real ones that are
    listed where they are used. *)
 From mathcomp Require Import all_ssreflect all_algebra.
@@ -8,7 +8,7 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* ---- Proposition 19.6 (Counting) ---- *)
+(* ---- Proposition 24.9 (Counting) ---- *)
 (* The pigeonhole: B < m delta leaves room for at most m^d points. *)
 Lemma cells (R : realFieldType) (N d m : nat) (x : 'I_N -> 'I_d -> R) (B delta : R) :
   0 < delta -> B < m%:R * delta -> (forall i c, 0 <= x i c <= B) ->
@@ -71,7 +71,7 @@ Fact grid_instance : exists x : 'I_9 -> 'I_2 -> rat, (forall i c, 0 <= x i c <= 
   forall i j, i != j -> exists c, 1 <= `|x i c - x j c|.
 Proof. by apply: grid. Qed.
 
-(* ---- Proposition 19.4 (Memory needs long logits), (b) ---- *)
+(* ---- Proposition 24.5 (Memory needs long logits), (b) ---- *)
 (* L matrices that give at least a = 1 - epsilon along maps; the product along their composition. *)
 Section Along.
 Variables (R : realFieldType) (n : nat) (a : R).
@@ -116,7 +116,7 @@ Qed.
 Section Memory.
 Variables (R : realFieldType) (n : nat).
 Definition tv (P : 'M[R]_n) i j := 2%:R^-1 * \sum_k `|P i k - P j k|.
-(* (19.2): t is the coefficient tau(P), the largest tv. *)
+(* (24.1): t is the coefficient tau(P), the largest tv. *)
 Definition is_tau P t := (forall i j, tv P i j <= t) /\ exists i j, tv P i j = t.
 
 Lemma product_stochastic (Ps : seq (step R n)) : (forall p, p \in Ps -> stochastic p.1) ->
@@ -129,7 +129,7 @@ under eq_bigr do rewrite mxE; rewrite exchange_big /= -[RHS](p1 i); apply: eq_bi
 by rewrite -mulr_sumr IH ?mulr1 // => q qPs; apply: st; rewrite inE qPs orbT.
 Qed.
 
-(* Proposition 19.4 (b): each of L matrices gives at least 1 - epsilon along a permutation. *)
+(* Proposition 24.5 (b): each of L matrices gives at least 1 - epsilon along a permutation. *)
 Theorem memory (Ps : seq (step R n)) eps t : (1 < n)%N -> 0 < eps -> eps < 1 ->
   (forall p, p \in Ps -> [/\ stochastic p.1, injective p.2 & forall i, 1 - eps <= p.1 i (p.2 i)]) ->
   is_tau (product Ps) t -> 2%:R * (1 - eps) ^+ size Ps - 1 <= t.
@@ -170,7 +170,7 @@ have [x [box apart]] := grid_instance; exists x; split; first exact: box.
 exact: (counting (k := 2) (delta := 1) _ box apart).
 Qed.
 
-(* ---- Proposition 19.4 (a) ---- *)
+(* ---- Proposition 24.5 (a) ---- *)
 Section LongLogits.
 (* exp and ln as the proof uses them; the real functions are an instance. *)
 Variables (R : realFieldType) (exp ln : R -> R).
@@ -184,7 +184,7 @@ Hypothesis eps0 : 0 < eps.
 Hypothesis eps1 : eps < 1.
 (* A row of logits has radius at most r if it lies in an interval of length 2 r. *)
 Definition radius (l : 'I_n -> R) r := forall i j, l i - l j <= 2%:R * r.
-Definition need := 2%:R^-1 * ln ((1 - eps) * (n.-1)%:R / eps).          (* (19.5) *)
+Definition need := 2%:R^-1 * ln ((1 - eps) * (n.-1)%:R / eps).          (* (24.6) *)
 
 Lemma exp_le x y : x <= y -> exp x <= exp y.
 Proof. by rewrite le_eqVlt => /predU1P[->|/exp_lt/ltW]. Qed.

@@ -1,4 +1,4 @@
-(* Chapter 19: Five theorems, one matrix (Theorem 19.1) *)
+(* Page 24: Five theorems, one matrix (Theorem 24.2) *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import identities.
 Set Implicit Arguments.
@@ -9,7 +9,7 @@ Local Open Scope ring_scope.
 Section Rank.
 Variables (R : realFieldType) (n r : nat).
 
-(* Theorem 19.1 (a): r + 1 different columns have an entry of at least e, in some rows rho. *)
+(* Theorem 24.2 (a): r + 1 different columns have an entry of at least e, in some rows rho. *)
 Theorem rank_against_pattern (P B : 'M[R]_n) (col rho : 'I_r.+1 -> 'I_n) e :
   (forall i j, 0 <= P i j) -> (forall i, \sum_j P i j = 1) -> (\rank B <= r)%N ->
   injective col -> (forall c, e <= P (rho c) (col c)) ->
@@ -152,7 +152,7 @@ by apply: (sorted_leq_nth tr (fun a => lexx (top a)) k srt); rewrite ?inE ?size_
 Qed.
 
 Hypotheses (P0 : forall i j, 0 <= P i j) (P1 : forall i, \sum_j P i j = 1).
-(* Theorem 19.1 (a): the row sums of |P - B| reach 2 e_(r+1) - 1. *)
+(* Theorem 24.2 (a): the row sums of |P - B| reach 2 e_(r+1) - 1. *)
 Theorem rank_first (r : 'I_n) (B : 'M[R]_n) : (\rank B <= r)%N ->
   exists i, 2%:R * e r - 1 <= \sum_j `|P i j - B i j|.
 Proof.
@@ -161,7 +161,7 @@ apply: (rank_against_pattern (col := col \o w) (rho := rho \o (col \o w))) => //
   by apply: inj_comp; [exact: col_inj | move=> a b /(congr1 val)/= ab; apply: val_inj].
 by move=> c; apply: (@e_dec (w c) r); exact: (ltn_ord c).
 Qed.
-(* Theorem 19.1 (b): for r < j <= n, if no row sum of |P - B| exceeds t, then
+(* Theorem 24.2 (b): for r < j <= n, if no row sum of |P - B| exceeds t, then
    (e_1 + ... + e_j - r) / (j + r) <= t. *)
 Theorem rank_second r j (jn : (j <= n)%N) (B : 'M[R]_n) t : (\rank B <= r)%N -> (r < j)%N ->
   (forall i, \sum_l `|P i l - B i l| <= t) ->
@@ -202,7 +202,7 @@ by move: (j%:R) (r%:R) => a b; rewrite le_eqVlt; apply/orP; left; apply/eqP; ide
 Qed.
 End Order.
 
-(* Theorem 19.1: (a) is attained for all n >= 2, n/2 <= r < n and 1/2 < e <= 1. *)
+(* Theorem 24.2: (a) is attained for all n >= 2, n/2 <= r < n and 1/2 < e <= 1. *)
 Section Attained.
 Variables (R : realFieldType) (n : nat) (e0 : R).
 Hypotheses (n2 : (1 < n)%N) (e1 : 2%:R^-1 < e0) (e2 : e0 <= 1).
@@ -324,7 +324,7 @@ by rewrite P2_error -er low.
 Qed.
 End Attained.
 
-(* Theorem 19.1: for all e_j = e, (b) with j = n tends to e, and no larger limit is possible. *)
+(* Theorem 24.2: for all e_j = e, (b) with j = n tends to e, and no larger limit is possible. *)
 Section Limit.
 Variable R : archiFieldType.
 Theorem second_limit r (e0 eps : R) : 0 < e0 -> e0 <= 1 -> 0 < eps -> exists N, forall n,

@@ -1,4 +1,4 @@
-(* Chapter 19: Five theorems, one matrix (Theorem 19.2).
+(* Page 24: Five theorems, one matrix (Theorem 24.4).
    R is any ordered field; exp is any function with the laws of the real one that are listed where
    they are used. *)
 From mathcomp Require Import all_ssreflect all_algebra.
@@ -8,7 +8,7 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* ---- Theorem 19.2 (Logits against collapse) ---- *)
+(* ---- Theorem 24.4 (Logits against collapse) ---- *)
 Section Contraction.
 (* Tokens in a space V with a norm (or seminorm) len. *)
 Variables (R : realFieldType) (n : nat) (V : lmodType R) (len : V -> R).
@@ -147,7 +147,7 @@ by apply: le_trans (ler_wpmul2r lu (le a b)); apply: contraction_rows => // ? ?;
 Qed.
 End Contraction.
 
-(* Theorem 19.2 (b). *)
+(* Theorem 24.4 (b). *)
 Section Radius.
 Variables (R : realFieldType) (exp : R -> R).
 Hypothesis expD : forall x y, exp (x + y) = exp x * exp y.

@@ -1,5 +1,5 @@
-(* Chapter 1, "Four questions to a proof" (notebooks/path_decomposition/four_questions.ipynb).
-   Propositions 3.7, 3.8, 3.10, 3.12, 3.13, Remark 3.14. The rest is in four_questions_2.v. *)
+(* Page 3, "Four questions to a proof" (notebooks/path_decomposition/four_questions.ipynb).
+   Propositions 3.10, 3.11, 3.4, 3.13, 3.14, Remark 3.15. The rest is in four_questions_2.v. *)
 From mathcomp Require Import all_ssreflect all_algebra perm.
 Require Import definitions exponential.
 Set Implicit Arguments.
@@ -43,7 +43,7 @@ Proof.
 move=> x; exists (Num.bound `|x|); apply: le_lt_trans (ler_norm x) _; exact: archi_boundP.
 Qed.
 
-(* Proposition 3.7 (When the bound says something). The right side of (3.2). *)
+(* Proposition 3.10 (When the bound says something). The right side of (3.2). *)
 Section RightSide.
 Variables (R : realFieldType) (C rho : R).
 Hypotheses (arch : archimedean R) (C0 : 0 < C) (rho0 : 0 <= rho).
@@ -102,7 +102,7 @@ split; first by apply: (proj2 (right_side_to_zero archimedean_rat _ _)).
 by move/(proj1 (right_side_to_zero archimedean_rat ltr01 ler01)).
 Qed.
 
-(* Remark 3.14 (One logarithm or two). No rank is of both orders; log is any function that tends to
+(* Remark 3.15 (One logarithm or two). No rank is of both orders; log is any function that tends to
    infinity. *)
 Section Orders.
 Variable (R : realFieldType).
@@ -137,7 +137,7 @@ Proof.
 by rewrite (bigD1 i) //= ltr_paddr // sumr_ge0 // => k _; apply: ltW.
 Qed.
 
-(* Proposition 3.12 (Rows are divided from the left). s stands for 1 / sqrt(d_qk), D has the row
+(* Proposition 3.13 (Rows are divided from the left). s stands for 1 / sqrt(d_qk), D has the row
    sums on its diagonal. *)
 Definition expA n (s : R) (A : 'M[R]_n) : 'M[R]_n := \matrix_(i, j) e (s * A i j).
 Definition D_inv n (s : R) (A : 'M[R]_n) : 'M[R]_n :=
@@ -170,7 +170,7 @@ Example not_from_the_right_met :
   (forall x : rat, 0 < 1 + x ^+ 2) /\ 1 + 1 ^+ 2 != 1 + 0 ^+ 2 :> rat.
 Proof. by split=> // x; rewrite ltr_paddr ?sqr_ge0. Qed.
 
-(* Proposition 3.13 (Weights stand on the side of the features). Q = X W_Q, K = X W_K. *)
+(* Proposition 3.14 (Weights stand on the side of the features). Q = X W_Q, K = X W_K. *)
 Theorem follow_reordering (F : fieldType) n d dqk (X : 'M[F]_(n, d)) (WQ WK : 'M[F]_(d, dqk))
   (s : 'S_n) : let Pi := perm_mx s in
   (Pi *m X *m WQ) *m (Pi *m X *m WK)^T = Pi *m (X *m WQ *m (X *m WK)^T) *m Pi^T.

@@ -1,6 +1,6 @@
-(* Chapter 1, "Four questions to a proof" (notebooks/path_decomposition/four_questions.ipynb),
+(* Page 3, "Four questions to a proof" (notebooks/path_decomposition/four_questions.ipynb),
    continued.
-   Propositions 3.8 and 3.10. Compile four_questions.v first. *)
+   Propositions 3.11 and 3.4. Compile four_questions.v first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import identities exponential four_questions definitions.
@@ -9,7 +9,7 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* Proposition 3.8 (Only the product has a meaning), first half. norm is the normaliser of rows of
+(* Proposition 3.11 (Only the product has a meaning), first half. norm is the normaliser of rows of
    logits; like softmax it does not see what is constant along rows. s is 1 / sqrt(d_qk). *)
 Section Scale.
 Variables (F : fieldType) (H n d dqk : nat) (norm : 'M[F]_n -> 'M[F]_n) (s : F).
@@ -188,7 +188,7 @@ rewrite /= IH P blocks_X scalerA [in RHS]clusterE [in LHS]clusterE scalerA exprS
 by rewrite [in RHS]mulrCA.
 Qed.
 
-(* Proposition 3.10 (b). 2 (m + 1) tokens, all P of rank 2, and the input returned at
+(* Proposition 3.4 (b). 2 (m + 1) tokens, all P of rank 2, and the input returned at
    every depth. *)
 Theorem rank_two_keeps t : tau t != 0 -> let w (_ : nat) := t in let v := (tau t)^-1 in
   forall L, state w v L X = X /\ \rank (Pof (w L) (state w v L X)) = 2%N.
@@ -199,7 +199,7 @@ have [|||-> ->] := @state_power w v 1 t L; rewrite ?vt ?oner_eq0 //.
 by rewrite expr1n mulr1 rank_blocks.
 Qed.
 
-(* Proposition 3.8, second half. Of two networks with the same input one collapses (equal logits: P
+(* Proposition 3.11, second half. Of two networks with the same input one collapses (equal logits: P
    is uniform), the other keeps the input; so no condition on the size of the residual, whatever
    size means, decides. *)
 Theorem both_happen a t : a != 0 -> tau t != 0 ->
@@ -232,7 +232,7 @@ by rewrite keep res_cluster col_mxEu mxE ltxx.
 Qed.
 End Clusters.
 
-(* Example 3.16 (Full rank, and collapse): n = m + 1 unit vectors, X_0 = I, and in every layer W = I
+(* Example 3.5 (Full rank, and collapse): n = m + 1 unit vectors, X_0 = I, and in every layer W = I
    and the logits w_l X_l X_l^T. *)
 Section FullRank.
 Variables (R : realFieldType) (exp : R -> R) (m : nat).
@@ -342,7 +342,7 @@ rewrite res_shrunk sqnorm_tr; move: tr trC centre_twice; move: (1%:M - average) 
 by rewrite linearZ /= tr -scalemxAl -scalemxAr scalerA CC mxtraceZ trC -expr2.
 Qed.
 
-(* Proposition 3.10 (a), and Example 3.16: every P is invertible, so is every X_l, and the network
+(* Proposition 3.4 (a), and Example 3.5: every P is invertible, so is every X_l, and the network
    collapses: the residual tends to zero beside the tokens. *)
 Theorem full_rank_collapses :
   [/\ forall L, sharp_weights (sharpened L) (tokens sharpened L) \in unitmx,
@@ -367,7 +367,7 @@ by apply: lt_le_trans qn _; rewrite ler_pmulr // ler_addr mulr_ge0.
 Qed.
 End FullRank.
 
-(* Proposition 3.10 (c). If P has rank one, all tokens are equal after the layer. *)
+(* Proposition 3.4 (c). If P has rank one, all tokens are equal after the layer. *)
 Theorem rank_one (F : fieldType) n d (P : 'M[F]_n) (X : 'M[F]_(n, d)) : \rank P = 1%N ->
   P *m one F n = one F n -> forall i j, row i (P *m X) = row j (P *m X).
 Proof.
@@ -384,7 +384,7 @@ have c0 : (s *m one F n) 0 0 != 0.
 by apply: (mulIf c0); rewrite !s1.
 Qed.
 
-(* In particular for exp: softmax does not see what is constant along rows, so that Proposition 3.8
+(* In particular for exp: softmax does not see what is constant along rows, so that Proposition 3.11
    holds for it, first ... *)
 Section Exponential.
 Variables (R : realFieldType) (exp : R -> R).
@@ -428,7 +428,7 @@ Proof.
 apply: (@size_does_not_decide _ _ _ (exp_gt0 expE) size condition 1 1 (oner_neq0 R)).
 by rewrite gt_eqF // tau_exp.
 Qed.
-(* Proposition 3.10 (b) for exp. *)
+(* Proposition 3.4 (b) for exp. *)
 Corollary rank_two_keeps_exp m : exists w v, forall L (X := cluster m (1 : R)),
   state exp w v L X = X /\ \rank (Pof exp (w L) (state exp w v L X)) = 2%N.
 Proof.

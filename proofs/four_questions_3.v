@@ -1,5 +1,5 @@
-(* Chapter 1, "Four questions to a proof" (notebooks/path_decomposition/four_questions.ipynb),
-   continued. Proposition 3.4 (No triangle inequality). *)
+(* Page 3, "Four questions to a proof" (notebooks/path_decomposition/four_questions.ipynb),
+   continued. Proposition 3.7 (No triangle inequality). *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import identities.
 Set Implicit Arguments.
@@ -115,7 +115,7 @@ have -> : (r + r^-1) * (u * v) - (u ^+ 2 + v ^+ 2) = (r * v - u) * (r * u - v) /
 by rewrite divr_ge0 ?(ltW r_gt0) // mulr_ge0 ?subr_ge0.
 Qed.
 
-(* (3.8). *)
+(* (3.10). *)
 Theorem triangle A B : composite (A + B) <= K * (composite A + composite B).
 Proof.
 have K0 := K_ge0.

@@ -1,5 +1,5 @@
-(* Chapter 1, "Four questions to a proof" (notebooks/path_decomposition/four_questions.ipynb),
-   continued. Proposition 3.5 (What it keeps). The norms are those of four_questions_3.v. *)
+(* Page 3, "Four questions to a proof" (notebooks/path_decomposition/four_questions.ipynb),
+   continued. Proposition 3.8 (What it keeps). The norms are those of four_questions_3.v. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions identities four_questions_3.
 Set Implicit Arguments.

@@ -1,6 +1,6 @@
-(* Chapter 17, "From integers to softmax"
+(* Page 14, "From integers to softmax"
    (notebooks/sparse_universality/from_integers_to_softmax.ipynb).
-   Lemmas 17.1 and 17.3, Proposition 17.5. *)
+   Lemmas 14.4 and 14.5, Proposition 14.7. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions exponential.
 Set Implicit Arguments.
@@ -10,7 +10,7 @@ Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
 
-(* Lemma 17.1 (Leak). *)
+(* Lemma 14.4 (Leak). *)
 Section Leak.
 Variables (S : realDomainType) (R : realFieldType) (e : S -> R).
 Hypothesis e_pos : forall x, 0 < e x.
@@ -70,7 +70,7 @@ Qed.
 
 Section Relu.
 Variable R : realFieldType.
-(* Lemma 17.3 (Ramps), (17.4). *)
+(* Lemma 14.5 (Ramps), (14.7). *)
 Section Ramps.
 Variables (a b c1 c2 ep : R).
 Hypothesis ep0 : 0 < ep.
@@ -127,7 +127,7 @@ Example ramps_half : four 0 1 0 1 4%:R^-1 (2%:R^-1 : rat) = 1.
 Proof. by rewrite ramps. Qed.
 
 
-(* Proposition 17.5 (Order). *)
+(* Proposition 14.7 (Order). *)
 Section OrderOfLayers.
 Variables (R : realFieldType) (d : nat) (Q : eqType).     (* Q: the pairs of a grid input and a
   token *)
@@ -137,7 +137,7 @@ Hypothesis id_row : forall q, number (row q) = (id q)%:~R.     (* the integer ro
 Hypothesis above : forall q q', `|number (A q)| + 1 <= (id q')%:~R.
 Let quarter : R := 4%:R^-1.
 Let eighth : R := 8%:R^-1.
-(* (17.4) for the jump to 1 on [i - 1/2, i + 1/2), with ramp 1/4 *)
+(* (14.7) for the jump to 1 on [i - 1/2, i + 1/2), with ramp 1/4 *)
 Definition psi (i x : R) := four 0 1 (i - 2%:R^-1) (i + 2%:R^-1) quarter x.
 Definition hidden (i x : R) := [:: relu (x - (i - 2%:R^-1) + quarter); relu (x - (i - 2%:R^-1));
   relu (x - (i + 2%:R^-1) + quarter); relu (x - (i + 2%:R^-1))].

@@ -1,6 +1,6 @@
-(* Chapter 23, "Layers or steps" (notebooks/what_came_after/layers_or_steps.ipynb).
-   Theorem 23.3 and Proposition 23.6; the rest is in layers_or_steps_2.v.
-   In Theorem 23.3 F is any ordered field, and exp and ln are any functions. *)
+(* Page 23, "Layers or steps" (notebooks/what_came_after/layers_or_steps.ipynb).
+   Theorem 23.4 and Proposition 23.7; the rest is in layers_or_steps_2.v.
+   In Theorem 23.4 F is any ordered field, and exp and ln are any functions. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import identities patterns_and_conditions bits_of_a_tile.
 Set Implicit Arguments.
@@ -8,7 +8,7 @@ Unset Strict Implicit.
 Unset Printing Implicit Defensive.
 Import Order.TTheory GRing.Theory Num.Theory.
 
-(* Theorem 23.3 (The third hop). *)
+(* Theorem 23.4 (The third hop). *)
 Section ThirdHop.
 Variables (F : realFieldType) (exp ln : F -> F) (T : finType) (H m p : nat).
 (* a token holds its name and its pointer; of these are made its logit for what the query holds, and
@@ -93,7 +93,7 @@ exact: (@number_eq [set q; r] _ _ _ _ (Some j) (fun i iS => (near h i iS).1)
 Qed.
 End ThirdHop.
 
-(* Proposition 23.6 (As far as names reach). *)
+(* Proposition 23.7 (As far as names reach). *)
 Section ByNames.
 Variables (T : finType) (f : T -> T) (may : rel T).
 (* at the start a token holds its own name and that of f i *)

@@ -1,4 +1,4 @@
-(* Chapter 23, "Layers or steps", continued: Theorem 23.1, Propositions 23.2, 23.4, 23.5.
+(* Page 23, "Layers or steps", continued: Theorem 23.2, Propositions 23.3, 23.5, 23.6.
    F is any ordered field with square roots, as the real numbers have; exp and ln are any functions
    with the four laws below. *)
 From mathcomp Require Import all_ssreflect all_algebra.
@@ -188,7 +188,7 @@ by ident.
 Qed.
 End Look.
 
-(* Theorem 23.1. Token i may read the tokens of S i. *)
+(* Theorem 23.2. Token i may read the tokens of S i. *)
 Lemma delta_ge0 : 0 <= delta. Proof. by rewrite mulr_ge0 ?ler0n ?ltW. Qed.
 Lemma norm_same (x : 'rV[F]_d) : norm (x - x) = 0.
 Proof. by rewrite subrr -(scale0r 0) normZ // mul0r. Qed.
@@ -283,7 +283,7 @@ rewrite -iterS bits; case: (hop l); last by apply: (go (iter (reached l) f)).
 by rewrite mul1n -addnS iterD; apply: (go (iter (2 ^ l) f)) => //; apply: sees_iter.
 Qed.
 
-(* Theorem 23.1 (Doubling). L is the least number with k <= 2^L. Under (23.2) the result of every
+(* Theorem 23.2 (Doubling). L is the least number with k <= 2^L. Under (23.2) the result of every
    token is within 2 L delta <= gamma / 8 of the name of f^k i, which is the nearest. *)
 Theorem hops : (1 < n)%N -> (1 < k)%N -> let L := up_log 2 k in
   2%:R / gamma * ln (16%:R * L%:R * n%:R / gamma) <= beta ->
@@ -298,7 +298,7 @@ have [_ _ _] := climb b0 small i; rewrite (modn_small kL) (ltn_predK k1) => near
 split=> //; apply: nearest_of near _; apply: le_lt_trans (ler_wpmul2l (ler0n _ 2) small) _.
 by rewrite mulrCA gtr_pmulr // ltr_pdivr_mulr ?ltr0n // mul1r ltr_nat.
 Qed.
-(* Proposition 23.4 (Powers). F_map is the 0/1 matrix of f, double l the attention matrix of the
+(* Proposition 23.5 (Powers). F_map is the 0/1 matrix of f, double l the attention matrix of the
    doubling head: each row differs from that of F_map^(2^l) by at most 2 delta. *)
 Definition F_map : 'M[F]_n := \matrix_(i, j) (f i == j)%:R.
 Definition double l : 'M[F]_n :=
@@ -330,7 +330,7 @@ by rewrite !mxE F_power eq_sym (negbTE ja) subr0 ger0_norm // (weight_ge0 _ _ aS
 Qed.
 End Ladder.
 
-(* Proposition 23.5 (Looking back). f is a permutation, all tokens may be read. *)
+(* Proposition 23.6 (Looking back). f is a permutation, all tokens may be read. *)
 Section Back.
 Variable f : 'I_n -> 'I_n.
 Hypothesis f_inj : injective f.
@@ -399,7 +399,7 @@ by rewrite e divn2 doubleK.
 Qed.
 End Back.
 
-(* Proposition 23.2 (Steps). w t is the name written in step t, w 0 that of the start. Each step
+(* Proposition 23.3 (Steps). w t is the name written in step t, w 0 that of the start. Each step
    looks up w t among all tokens, and writes a name than which none is nearer to what it reads. *)
 Theorem steps (f : 'I_n -> 'I_n) (w : nat -> 'I_n) : 1 / gamma * ln (4%:R * n%:R / gamma) <= beta ->
   (forall t j, let o := read setT c (c \o f) (c (w t)) in

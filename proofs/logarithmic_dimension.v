@@ -1,4 +1,4 @@
-(* Chapter 9: Patterns in logarithmic dimension (Propositions 9.2, 9.3, 9.4, 9.13, 9.14) *)
+(* Page 9: Patterns in logarithmic dimension (Propositions 9.5, 9.3, 9.9, 9.13, 9.14) *)
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
 Require Import definitions.
 Set Implicit Arguments.
@@ -23,7 +23,7 @@ Qed.
 Example width_four (Q K : 'M[rat]_(3, 4)) := @layout _ 3 4 Q K 2%:R isT.
 End Layout.
 
-(* Propositions 9.2 and 9.4 *)
+(* Propositions 9.5 and 9.9 *)
 Module Criteria.
 Section Criteria.
 Variables (F : realFieldType) (n : nat) (eps1 eps2 : F).
@@ -42,7 +42,7 @@ Definition pattern (A : 'M[F]_n) := forall i, (forall j, 0 <= A i j) /\ S A i !=
 (* lambda_i, the share of row i on the zeros. *)
 Definition share A (M : 'M[F]_n) i := \sum_(j | j \notin S A i) M i j.
 
-(* Proposition 9.2 (From ratios to rows), (9.3). *)
+(* Proposition 9.5 (From ratios to rows), (9.7). *)
 Theorem rows A M : pattern A -> sums_to_one A -> sums_to_one M -> follows A M -> forall i,
   (forall j, j \in S A i -> (1 - share A M i) / (1 + eps2) <= M i j / A i j /\ M i j / A i j <= 1
     + eps2) /\
@@ -93,7 +93,7 @@ Variables (F : realFieldType) (n : nat) (eps1 eps2 : F).
 (* The mask sets entries to zero and divides each row by what remains. *)
 Definition masked (allow : 'I_n -> 'I_n -> bool) (M : 'M[F]_n) : 'M[F]_n :=
   \matrix_(i, j) ((allow i j)%:R * M i j / \sum_l (allow i l)%:R * M i l).
-(* Proposition 9.4 (Masks). *)
+(* Proposition 9.9 (Masks). *)
 Theorem masks allow A M : pattern A -> (forall i j, ~~ allow i j -> A i j = 0) -> 0 <= eps1 ->
   follows eps1 eps2 A M -> follows eps1 eps2 A (masked allow M).
 Proof.

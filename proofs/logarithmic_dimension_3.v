@@ -1,5 +1,5 @@
-(* Chapter 9: Patterns in logarithmic dimension (Lemma 9.6 for signs), and the Johnson-Lindenstrauss
-   lemma of Chapter 6 for matrices of signs. A chance is a count: the share of all matrices of signs. *)
+(* Page 9: Patterns in logarithmic dimension (Lemma 9.6 for signs), and the Johnson-Lindenstrauss
+   lemma of page 6 for matrices of signs. A chance is a count: the share of all matrices of signs. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import exponential.
@@ -376,7 +376,7 @@ have -> : ((signs B)^T *m w) c 0 = signed (fun j => w j 0) (column B c) / Num.sq
 by rewrite expr_div_n sqr_sqrtr ?ler0n // mulrC divfK // pnatr_eq0 -lt0n.
 Qed.
 
-(* Lemma 9.6, one column: (9.4) and what stands above it. *)
+(* Lemma 9.6, one column: (9.8) and what stands above it. *)
 Section Unit.
 Variables (n : nat) (w : 'I_n -> F) (eta : F).
 Hypotheses (w1 : square w = 1) (eta1 : 0 < eta <= 1).

@@ -1,4 +1,4 @@
-(* Chapter 9: Patterns in logarithmic dimension (Theorem 9.9 for k = 1 and signs) *)
+(* Page 9: Patterns in logarithmic dimension (Theorem 9.4 for k = 1 and signs) *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import exponential logarithmic_dimension logarithmic_dimension_3.
@@ -33,7 +33,7 @@ have two : mean f + mean f = mean (fun v : {ffun 'I_n -> bool} => e h + e (- h))
 have -> : mean f = (mean f + mean f) / 2%:R by field.
 by rewrite two mean_cst; apply: cosh_le.
 Qed.
-(* (9.9) for two keys: the product of rows i and j of R is above 1/2 with a chance of at most e^(-d/8). *)
+(* (9.5) for two keys: the product of rows i and j of R is above 1/2 with a chance of at most e^(-d/8). *)
 Lemma lean n d (i j : 'I_n) : (0 < d)%N -> i != j ->
   chance F [set B : 'M[bool]_(n, d) | 2%:R^-1 < (signs F B *m (signs F B)^T) i j] <=
   e (- (d%:R * 8%:R^-1)).
@@ -90,7 +90,7 @@ by case: (B i c); rewrite ?sqrrN expr1n mul1r.
 Qed.
 End Lean.
 
-(* ---- Theorem 9.9, k = 1 ---- *)
+(* ---- Theorem 9.4, k = 1 ---- *)
 Section One.
 Variables (F : rcfType) (e l : F -> F).
 Hypotheses (eE : exponential e) (lE : logarithm e l).
@@ -99,7 +99,7 @@ Hypotheses (n0 : (0 < n)%N) (e1 : 0 < eps1 < 1) (e2 : 0 < eps2 < 1) (delta1 : 0 
 (* A pattern with one wanted entry, that is a positive one, in each row, in column want i *)
 Hypothesis one : forall i, S A i = [set want i].
 Definition softmax (L : 'M[F]_n) : 'M[F]_n := \matrix_(i, j) (e (L i j) / \sum_m e (L i m)).
-(* T, the level s = 2T, and (9.6) for one wanted entry: q_i = s k_want(i), as the key has length one. *)
+(* T, the level s = 2T, and (9.3) for one wanted entry: q_i = s k_want(i), as the key has length one. *)
 Definition T := l (eps1^-1).
 Definition query (R : 'M[F]_(n, d)) : 'M[F]_(n, d) := \matrix_(i, c) (2%:R * T * R (want i) c).
 Definition attention (R : 'M[F]_(n, d)) := softmax (query R *m R^T).
@@ -130,7 +130,7 @@ rewrite one !inE => /eqP -> /eqP ->; have Aw : 0 < A i (want i).
   by have : want i \in S A i; [rewrite one inE | rewrite inE].
 rewrite !divff ?oner_neq0 ?gt_eqF // ler_addl; by case/andP: e2 => /ltW.
 Qed.
-(* Theorem 9.9 (Interpolated projection), k = 1, for signs *)
+(* Theorem 9.4 (Interpolated projection), k = 1, for signs *)
 Theorem interpolated : 8%:R * l (n%:R ^+ 2 / delta) <= d%:R ->
   exists2 good : {set 'M[bool]_(n, d)}, 1 - delta <= chance F good &
   forall B, B \in good -> follows eps1 eps2 A (attention (signs F B)).

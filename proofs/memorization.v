@@ -1,4 +1,4 @@
-(* Chapter 16, page one_layer_memorization/memorization: the exact network.
+(* Page 18, page one_layer_memorization/memorization: the exact network.
    memorize.exact-labels, memorize.knots, memorize.width, memorize.block, memorize.bits.
    R is any ordered field; softmax stands for weights phi(score) / sum of phi(scores), any phi. *)
 From mathcomp Require Import all_ssreflect all_algebra.
@@ -10,15 +10,15 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* ---- Theorem 16.1 (Exact labels) ---- *)
+(* ---- Theorem 18.1 (Exact labels) ---- *)
 Section ExactLabels.
 Variables (R : realFieldType) (D c : nat).
 Variables (t b : 'I_D -> R).             (* ids t_1 < ... < t_D and knots b_1, ..., b_D *)
 
-(* (16.2): F(t) is the sum of the a_j relu(t - b_j); row j of the matrix a is a_j. *)
+(* (18.2): F(t) is the sum of the a_j relu(t - b_j); row j of the matrix a is a_j. *)
 Definition network (a : 'M[R]_(D, c)) (x : R) : 'rV_c := \sum_j relu (x - b j) *: row j a.
 
-(* Theorem 16.1. b_j < t_j, and b_j >= t_i for every earlier id t_i (so b_j >= t_(j-1)):
+(* Theorem 18.1. b_j < t_j, and b_j >= t_i for every earlier id t_i (so b_j >= t_(j-1)):
    exactly one choice of a_1, ..., a_D takes each id to its label. *)
 Theorem exact_labels (y : 'M[R]_(D, c)) :
   (forall j, b j < t j) -> (forall i j : 'I_D, (i < j)%N -> t i <= b j) ->
@@ -40,7 +40,7 @@ suff <- : M *m a = y by rewrite mulKmx.
 by apply/row_matrixP => i; rewrite -eqM fit.
 Qed.
 End ExactLabels.
-(* An instance (Example 16.2): ids 1, 2, 4 and knots 0, 1, 2. *)
+(* An instance (Example 18.2): ids 1, 2, 4 and knots 0, 1, 2. *)
 Fact labels_instance (R : realFieldType) (t := fun j : 'I_3 => (nth 0 [:: 1; 2; 4] j)%N%:R : R)
   (b := fun j : 'I_3 => (nth 0 [:: 0; 1; 2] j)%N%:R : R) :
   (forall j, b j < t j) /\ (forall i j : 'I_3, (i < j)%N -> t i <= b j).
@@ -49,11 +49,11 @@ split=> [[[|[|[|//]]] j3]|[[|[|[|//]]] i3] [[|[|[|//]]] j3] //= _];
   by rewrite /b /t /= ?ltr_nat ?ler_nat.
 Qed.
 
-(* ---- Theorem 16.3 (The place of the knots) ---- *)
+(* ---- Theorem 18.6 (The place of the knots) ---- *)
 Section Knots.
 Variables (R : realFieldType) (D : nat) (theta : R).
 Variables (t y a : nat -> R).            (* t_0 < t_1 < ... < t_D, labels y_j, a j for a_(j+1) *)
-(* (16.3): knot j is b_(j+1) = t_(j+1) - theta (t_(j+1) - t_j). *)
+(* (18.5): knot j is b_(j+1) = t_(j+1) - theta (t_(j+1) - t_j). *)
 Definition knot j := t j.+1 - theta * (t j.+1 - t j).
 Definition F x := \sum_(0 <= j < D) a j * relu (x - knot j).
 Definition slope j := \sum_(0 <= i < j) a i.                       (* s_j = a_1 + ... + a_j *)
@@ -84,7 +84,7 @@ rewrite addr0; apply: eq_big_nat => i /andP[_ ij].
 by rewrite relu_pos // subr_ge0 (le_trans (knot_le i)) ?t_le.
 Qed.
 
-(* (16.4), times t_(j+1) - t_j: two stretches of slopes s_j and s_(j+1). *)
+(* (18.6), times t_(j+1) - t_j: two stretches of slopes s_j and s_(j+1). *)
 Lemma stretch j : (j < D)%N ->
   F (t j.+1) - F (t j) = (theta * slope j.+1 + (1 - theta) * slope j) * (t j.+1 - t j).
 Proof.
@@ -101,7 +101,7 @@ Qed.
 Lemma F_start : F (t 0%N) = 0.
 Proof. by rewrite F_at // big_geq. Qed.
 
-(* (16.4): the network meets its labels if and only if the slopes satisfy the recursion. *)
+(* (18.6): the network meets its labels if and only if the slopes satisfy the recursion. *)
 Theorem knots_recursion : y 0%N = 0 ->
   fits <-> forall j, (j < D)%N -> theta * slope j.+1 + (1 - theta) * slope j = rise j.
 Proof.
@@ -124,7 +124,7 @@ transitivity ((theta * s_k' + (1 - theta) * s_j') - (theta * s_k + (1 - theta) *
 by rewrite e e' subrr.
 Qed.
 
-(* Theorem 16.3: for theta > 1/2 all slopes s_1, ..., s_D are at most M / (2 theta - 1). *)
+(* Theorem 18.6: for theta > 1/2 all slopes s_1, ..., s_D are at most M / (2 theta - 1). *)
 Theorem knots_bound M : y 0%N = 0 -> fits -> 1 < 2%:R * theta ->
   (forall j, (j < D)%N -> `|rise j| <= M) ->
   forall j, (j < D)%N -> `|slope j.+1| <= M / (2%:R * theta - 1).
@@ -147,7 +147,7 @@ by rewrite le_eqVlt; apply/orP; left; apply/eqP; ident.
 Qed.
 End Knots.
 
-(* Theorem 16.3, zigzag labels 0, 1, 0, 1, ... at distance one, with rises 1, -1, 1, ... (so M = 1);
+(* Theorem 18.6, zigzag labels 0, 1, 0, 1, ... at distance one, with rises 1, -1, 1, ... (so M = 1);
    for theta <= 1/2 they have a network with |s_D| > C, for any C: no bound holds for all D. *)
 Section Zigzag.
 Variables (R : archiFieldType) (theta : R).
@@ -179,7 +179,7 @@ Proof.
 move=> th1; elim: j => [|j IH] //=.
 by rewrite divr_ge0 ?(ltW theta_gt0) // addr_ge0 ?ler01 // mulr_ge0 // subr_ge0.
 Qed.
-(* Theorem 16.3, zigzag labels: |s_j| = 2 j for theta = 1/2, and (16.5). *)
+(* Theorem 18.6, zigzag labels: |s_j| = 2 j for theta = 1/2, and (18.7). *)
 Theorem zigzag_closed j : 2%:R * theta != 1 ->
   u j = (((1 - theta) / theta) ^+ j - 1) / (1 - 2%:R * theta).
 Proof.
@@ -252,7 +252,7 @@ by rewrite mulr_natl mulr2n ler_addl ler0n.
 Qed.
 End Zigzag.
 
-(* ---- Proposition 16.4 (A unit an id) ---- *)
+(* ---- Proposition 18.4 (A unit an id) ---- *)
 Section Width.
 Variables (R : realFieldType) (h : R).                       (* the threshold, 1/2 in the book *)
 (* A network: a constant and units (a, w, b) with output a relu(w t + b). *)
@@ -383,7 +383,7 @@ rewrite /falling /net /= ltr01 !big_seq1 /= !mul1r !addr0 !add0r relu_pos ?ler01
 by rewrite h0 h1.
 Qed.
 
-(* ---- Theorem 16.5 (One block memorizes) ---- *)
+(* ---- Theorem 18.3 (One block memorizes) ---- *)
 Section Block.
 Variables (R : realFieldType) (d s N n : nat).
 (* The weights of a softmax are phi(score) over their sum; phi = exp on the page. *)
@@ -413,12 +413,12 @@ Definition output D (B : block D) X : 'M[R]_(n, d) :=
   h + (map_mx (@relu R) (h *m W_in B - \matrix_(_ < n) b_in B) *m W_out B + h *m W_skip B
        + \matrix_(_ < n) b_out B).
 
-(* (16.1): the head with direction v, inverse temperature beta. *)
+(* (18.1): the head with direction v, inverse temperature beta. *)
 Variables (v : 'cV[R]_d) (beta : R).
 Definition z (X : 'M[R]_(n, d)) i := (X *m v) i 0.
 Definition f X i := \sum_j softmax phi (fun j => beta * z X i * z X j) j * z X j.
 
-(* One hidden layer on the line gives finitely many numbers t their labels (Theorem 16.1), with as
+(* One hidden layer on the line gives finitely many numbers t their labels (Theorem 18.1), with as
    many units as one likes beyond the number of different t. *)
 Lemma lookup (I : finType) (t : I -> R) (y : I -> 'rV[R]_d) D : (#|I| <= D)%N ->
   (forall i i', t i = t i' -> y i = y i') ->
@@ -469,8 +469,8 @@ Hypothesis consistent : forall S i S' i', row i (X S) = row i' (X S') ->
   perm_eq [seq row j (X S) | j <- enum 'I_n] [seq row j (X S') | j <- enum 'I_n] ->
   row i (y S) = row i' (y S').
 
-(* Theorem 16.5, for all small w > 0 and D >= nN hidden units; D = nN gives (16.6). The head of the
-   block is (16.1) with the weight w. *)
+(* Theorem 18.3, for all small w > 0 and D >= nN hidden units; D = nN gives (18.4). The head of the
+   block is (18.1) with the weight w. *)
 Theorem one_block : exists2 w0, 0 < w0 & forall w, 0 < w < w0 -> forall D, (N * n <= D)%N ->
   exists B : block D,
   [/\ forall S i, row i (head B (X S)) = row i (X S) + (w * f (X S) i) *: v^T,
@@ -507,7 +507,7 @@ pose e : 'rV[R]_s := delta_mx 0 (Ordinal s0).
 have ee : e *m e^T = 1%:M by rewrite trmx_delta mul_delta_mx; apply/matrixP => i j;
   rewrite !ord1 !mxE.
 pose B := Block v (beta *: e) v e v e e^T (w *: v^T) (\matrix_(k, _) v k 0) b a (- 1%:M) 0.
-(* The head of this block is (16.1). *)
+(* The head of this block is (18.1). *)
 have headE S i : row i (head B (X S)) = row i (X S) + (w * f (X S) i) *: v^T.
   set A := X S; pose c := A *m v; have zE i' : z A i' = c i' 0 by [].
   have scoreE j : (A *m (v *m (beta *: e)) *m (A *m (v *m e))^T) i j = beta * z A i * z A j.
@@ -560,7 +560,7 @@ have [|B [_ out _ _]] := small (w0 / 2%:R) _ 1%N isT; last by exists B => S; app
 by rewrite divr_gt0 ?ltr0n // ltr_pdivr_mulr ?ltr0n // ltr_pmulr // ltr1n.
 Qed.
 
-(* ---- Proposition 16.7 (Bits are not saved) ---- *)
+(* ---- Proposition 18.9 (Bits are not saved) ---- *)
 (* An architecture maps the values of its W parameters, B bits each, to a labeling of D ids by
    C labels. If it reaches all labelings then C^D <= 2^(W B), that is W B >= D log2 C. *)
 Theorem bits_not_saved (W B D C : nat)

@@ -1,5 +1,5 @@
-(* Chapter 1, "Which paths do the work" (notebooks/path_decomposition/path_efficacy.ipynb).
-   Proposition 5.1, Theorem 5.3, Theorem 5.4 (frozen part), Proposition 5.5.
+(* Page 5, "Which paths do the work" (notebooks/path_decomposition/path_efficacy.ipynb).
+   Proposition 5.4, Theorem 5.2, Theorem 5.3 (frozen part), Proposition 5.5.
    Paths, terms and the sums S_k are those of paths.v and paths_2.v; compile these first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions paths paths_2.
@@ -8,7 +8,7 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* Proposition 5.1 (Most paths are long). *)
+(* Proposition 5.4 (Most paths are long). *)
 Section Counts.
 Variables (H : nat).
 Local Notation paths_of L := (L.-tuple (option 'I_H)).
@@ -29,7 +29,7 @@ rewrite cardsU !lengths binn mul1n binSn (_ : _ :&: _ = set0) ?cards0 ?subn0.
   by rewrite expnSr mulnDr addnC [(L.+1 * _)%N]mulnC.
 by apply/setP => p; rewrite !inE; case: eqP => // ->; rewrite ltn_eqF.
 Qed.
-(* The share (5.1); L - 1 is written L, so that L >= 1. *)
+(* The share (5.5); L - 1 is written L, so that L >= 1. *)
 Theorem share (R : numFieldType) L :
   #|[set p : paths_of L.+1 | (L <= length p)%N]|%:R / #|{: paths_of L.+1}|%:R
   = H%:R ^+ L * (H%:R + L.+1%:R) / H.+1%:R ^+ L.+1 :> R.
@@ -82,7 +82,7 @@ End Counts.
 (* Twelve layers of twelve heads; and of eleven, where length 11 has more paths than 12. *)
 Example longest_both : (12 <= 12)%N /\ ~ (12 <= 11)%N. Proof. by []. Qed.
 
-(* Theorem 5.3 (Logits add, accuracies do not). *)
+(* Theorem 5.2 (Logits add, accuracies do not). *)
 (* A row z of logits answers y rightly if all other classes have less. *)
 Definition answers (R : realFieldType) C (z : 'I_C -> R) y := forall j, j != y -> z j < z y.
 Lemma two_classes C (j j' y : 'I_C) : (C <= 2)%N -> j != y -> j' != y -> j' = j.
@@ -96,7 +96,7 @@ Variables (R : realFieldType) (H n d dv C : nat).
 Variables (WV : nat -> 'I_H -> 'M[R]_(d, dv)) (WO : nat -> 'I_H -> 'M[R]_(dv, d)).
 Variables (bV : nat -> 'I_H -> 'rV[R]_dv) (bO : nat -> 'rV[R]_d).
 Variables (att : nat -> 'I_H -> 'M[R]_(n, d) -> 'M[R]_n) (L : nat) (X : 'M[R]_(n, d)).
-(* A linear readout; Z_k and c^T of (5.2), and the logits Z of the network. *)
+(* A linear readout; Z_k and c^T of (5.1), and the logits Z of the network. *)
 Variables (Out : 'M[R]_(d, C)) (r : 'rV[R]_C).
 Let P := Pskip WV WO bV bO att X.
 Hypothesis P1 : forall l h, (l < L)%N -> P l h *m one R n = one R n.
@@ -201,7 +201,7 @@ by case: (j : nat) => [|[|k']] //= _; rewrite nth_nil.
 Qed.
 End EveryLengthWrong.
 
-(* Theorem 5.4 (Length one is the first order), the frozen part: with head outputs multiplied by z
+(* Theorem 5.3 (Length one is the first order), the frozen part: with head outputs multiplied by z
    the network is F(z) = sum_k z^k S_k, so its coefficient of z is S_1. *)
 Section Frozen.
 Variables (F : fieldType) (H n d dv : nat).

@@ -1,5 +1,5 @@
-(* Chapter 1, "Every path through self-attention" (notebooks/path_decomposition/paths.ipynb).
-   Theorem 1.2, Corollary 1.3, Proposition 1.5, Proposition 1.6.
+(* Page 1, "Every path through self-attention" (notebooks/path_decomposition/paths.ipynb).
+   Theorem 1.3, Corollary 1.4, Proposition 1.6, Proposition 1.7.
    The other claims of the page are in paths_2.v.
    Layers and heads count from 0. Biases are rows here: bV stands for the page's b_V^T. *)
 From mathcomp Require Import all_ssreflect all_algebra.
@@ -32,14 +32,14 @@ Variables (bV : nat -> 'I_H -> 'rV[F]_dv) (bO : nat -> 'rV[F]_d).
 Definition W l h : 'M[F]_d := WV l h *m WO l h.
 Local Notation one := (one F n).
 
-(* A layer (1.2) that attends with the matrices P h. *)
+(* A layer (1.5) that attends with the matrices P h. *)
 Definition SA (P : 'I_H -> 'M[F]_n) l X : 'M[F]_(n, d) :=
   \sum_h P h *m (X *m WV l h + one *m bV l h) *m WO l h + one *m bO l.
 (* The row u of step 1. *)
 Definition u l : 'rV[F]_d := bO l + \sum_h bV l h *m WO l h.
 
 (* Definition 1.1. A path of L layers is a list of L choices, the last layer first, as the
-   matrices P stand in (1.3); None is the skip. prodP and prodW are the two products.
+   matrices P stand in (1.1); None is the skip. prodP and prodW are the two products.
    [:: Some h2; Some h1] gives P 1 h2 *m P 0 h1 *m X *m (W 0 h1 *m W 1 h2): size q is the layer. *)
 Definition path := seq (option 'I_H).
 Section Term.
@@ -78,18 +78,18 @@ Lemma next_row l (b : 'rV[F]_d) :
   u l + \sum_h b *m W l h = bO l + \sum_h (bV l h *m WO l h + b *m W l h).
 Proof. by rewrite /u -addrA -big_split. Qed.
 
-(* The network computes its attention: att l h may be softmax of queries and keys (1.1),
+(* The network computes its attention: att l h may be softmax of queries and keys (1.4),
    with any mask, or any other function of the input of layer l. *)
 Variable (att : nat -> 'I_H -> 'M[F]_(n, d) -> 'M[F]_n).
 Fixpoint SAN L X : 'M[F]_(n, d) :=
   if L is l.+1 then SA (fun h => att l h (SAN l X)) l (SAN l X) else X.
 (* The one rule of the page: P^l_h is the matrix of the full forward pass. *)
 Definition Pfull X l h : 'M[F]_n := att l h (SAN l X).
-(* (1.5) *)
+(* (1.7) *)
 Fixpoint b L : 'rV[F]_d :=
   if L is l.+1 then bO l + \sum_h (bV l h *m WO l h + b l *m W l h) else 0.
 
-(* Theorem 1.2 (Path decomposition). SAN(X) is the sum of the terms of its H^L paths and 1 b^T. *)
+(* Theorem 1.3 (Path decomposition). SAN(X) is the sum of the terms of its H^L paths and 1 b^T. *)
 Theorem decomposition L X : (forall l h, (l < L)%N -> Pfull X l h *m one = one) ->
   SAN L X = \sum_(p : L.-tuple 'I_H) term (Pfull X) X (map Some p) + one *m b L.
 Proof.
@@ -110,11 +110,11 @@ Proof. by rewrite card_tuple card_ord. Qed.
 Fixpoint SANs L X : 'M[F]_(n, d) :=
   if L is l.+1 then SANs l X + SA (fun h => att l h (SANs l X)) l (SANs l X) else X.
 Definition Pskip X l h : 'M[F]_n := att l h (SANs l X).
-(* (1.5) with the summand b^(l-1). *)
+(* (1.7) with the summand b^(l-1). *)
 Fixpoint bs L : 'rV[F]_d :=
   if L is l.+1 then bs l + (bO l + \sum_h (bV l h *m WO l h + bs l *m W l h)) else 0.
 
-(* Corollary 1.3 (Skip connections). The sum runs over the (H+1)^L paths that may skip layers. *)
+(* Corollary 1.4 (Skip connections). The sum runs over the (H+1)^L paths that may skip layers. *)
 Theorem skip L X : (forall l h, (l < L)%N -> Pskip X l h *m one = one) ->
   SANs L X = \sum_(p : L.-tuple (option 'I_H)) term (Pskip X) X p + one *m bs L.
 Proof.
@@ -134,7 +134,7 @@ Qed.
 Theorem number_of_skip_paths L : #|{: L.-tuple (option 'I_H)}| = (H.+1 ^ L)%N.
 Proof. by rewrite card_tuple card_option card_ord. Qed.
 
-(* Proposition 1.5 (a). Without value and output biases (1.4) with b = 0 holds for any P. *)
+(* Proposition 1.6 (a). Without value and output biases (1.6) with b = 0 holds for any P. *)
 Theorem no_biases L X : (forall l h, bV l h = 0) -> (forall l, bO l = 0) ->
   SAN L X = \sum_(p : L.-tuple 'I_H) term (Pfull X) X (map Some p).
 Proof.
@@ -169,7 +169,7 @@ Example no_biases_met L (X : 'cV[rat]_2) :
   \sum_(p : L.-tuple 'I_2) term ones ones (fun _ _ => const_mx 1) X (map Some p).
 Proof. exact: no_biases. Qed.
 
-(* Proposition 1.5 (b). For given P_h a layer splits into head terms and the row u, for all weights
+(* Proposition 1.6 (b). For given P_h a layer splits into head terms and the row u, for all weights
    and biases, if and only if P_h 1 = 1 for all its heads. Widths are at least 1. *)
 Theorem row_sums (F : fieldType) (H n d dv : nat) (P : 'I_H -> 'M[F]_n) :
   (forall WV WO bV bO (X : 'M_(n, d.+1)),
@@ -199,7 +199,7 @@ split; first exact: mul1mx; apply/eqP => /matrixP/(_ 0 0).
 by rewrite mul_scalar_mx !mxE.
 Qed.
 
-(* Proposition 1.5 (c). A normaliser turns logits into weights. It is shift invariant if a number
+(* Proposition 1.6 (c). A normaliser turns logits into weights. It is shift invariant if a number
    added to a whole row of logits changes nothing; that is neither necessary nor sufficient. *)
 Section Normalisers.
 Variables (R : realFieldType) (n : nat).
@@ -257,7 +257,7 @@ move=> A; apply: under_top_rows => // y.
 by rewrite invr_gt0 ltr_paddr ?sqr_ge0.
 Qed.
 
-(* Proposition 1.6 (Two layers, in order). Without value and output biases. *)
+(* Proposition 1.7 (Two layers, in order). Without value and output biases. *)
 Section Order.
 Variables (F : fieldType) (H n d : nat).
 Definition layer (P : 'I_H -> 'M[F]_n) (W : 'I_H -> 'M[F]_d) X : 'M[F]_(n, d) :=

@@ -1,6 +1,6 @@
-(* Chapter 1, "Every path through self-attention" (notebooks/path_decomposition/paths.ipynb),
+(* Page 1, "Every path through self-attention" (notebooks/path_decomposition/paths.ipynb),
    continued.
-   Theorem 1.7, Proposition 1.8, Proposition 1.9, Proposition 1.10. Compile paths.v first. *)
+   Theorem 1.5, Proposition 1.8, Proposition 1.9, Proposition 1.10. Compile paths.v first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions paths.
 Set Implicit Arguments.
@@ -21,7 +21,7 @@ Fixpoint S L : nat -> 'M[F]_(n, d) :=
     S l k + (if k is k'.+1 then \sum_h P l h *m S l k' *m W WV WO l h else 0)
   else fun k => if k == 0%N then X else 0.
 
-(* Theorem 1.7 (All paths, by length). S_k is the sum of the terms of all paths of length k. *)
+(* Theorem 1.5 (All paths, by length). S_k is the sum of the terms of all paths of length k. *)
 Theorem sums L k :
   S L k = \sum_(p : L.-tuple (option 'I_H) | length p == k) term WV WO P X p.
 Proof.
@@ -41,7 +41,7 @@ by rewrite term_head size_tuple.
 Qed.
 End Sums.
 
-(* Theorem 1.7, last part. If P 1 = 1, the lengths and the row b add up to the network with
+(* Theorem 1.5, last part. If P 1 = 1, the lengths and the row b add up to the network with
    skips. *)
 Theorem lengths_add_up (F : fieldType) (H n d dv : nat) WV WO bV bO att L (X : 'M[F]_(n, d)) :
   let P := @Pskip F H n d dv WV WO bV bO att X in
@@ -54,7 +54,7 @@ have pL : (length p < L.+1)%N by rewrite ltnS -[X in (_ <= X)%N](size_tuple p) c
 by rewrite (big_pred1 (Ordinal pL)) // => k; rewrite eq_sym.
 Qed.
 
-(* Theorem 1.7 without skips. *)
+(* Theorem 1.5 without skips. *)
 Section Without.
 Variables (F : fieldType) (H n d dv : nat).
 Variables (WV : nat -> 'I_H -> 'M[F]_(d, dv)) (WO : nat -> 'I_H -> 'M[F]_(dv, d)).
@@ -75,7 +75,7 @@ rewrite mulmx_sumr mulmx_suml; apply: eq_bigr => p _.
 by rewrite term_head size_map size_tuple.
 Qed.
 End Without.
-(* The output, with the b of Theorem 1.2. *)
+(* The output, with the b of Theorem 1.3. *)
 Theorem lengths_add_up_without_skips (F : fieldType) (H n d dv : nat) WV WO bV bO att L
   (X : 'M[F]_(n, d)) :
   let P := @Pfull F H n d dv WV WO bV bO att X in

@@ -1,6 +1,6 @@
-(* Chapter 11, "Which sparse patterns lose nothing?"
+(* Page 12, "Which sparse patterns lose nothing?"
    (notebooks/sparse_universality/patterns_and_conditions.ipynb).
-   Theorem 11.4 and Propositions 11.5, 11.6, 11.7, 11.9, 11.17;
+   Theorem 12.10 and Propositions 12.11, 12.12, 12.13, 12.15, 12.23;
      the rest is in patterns_and_conditions_2.v.
    Tokens and steps count from 0. *)
 From Coq Require Import ZArith ZifyClasses ZifyInst ZifyBool Lia.
@@ -40,11 +40,11 @@ Add Zify BinOp leq_i. Add Zify BinOp eqn_i.
 Ltac arith := intros; unfold is_true in *; simpl negb in *; lia.
 Ltac nonlinear := intros; unfold is_true in *; nia.
 
-(* Definitions 11.1 and 11.2. Step l < p gives token k the set A l k of tokens that it reads;
+(* Definitions 12.1 and 12.6. Step l < p gives token k the set A l k of tokens that it reads;
    layer t + 1 uses step t mod p. *)
 Section Patterns.
 Variables (T : finType) (p : nat) (A : nat -> T -> {set T}).
-(* (11.2): whom token k has heard of after t layers *)
+(* (12.2): whom token k has heard of after t layers *)
 Local Notation heard := (heard_of (fun t => A (t %% p))).
 (* after t layers everybody has heard of everybody *)
 Definition full t := forall k, heard t k = setT.
@@ -130,7 +130,7 @@ move=> all; rewrite /ones; under eq_bigr => k _ do under eq_bigr => j _ do rewri
 by rewrite !sum_nat_const card_ord muln1.
 Qed.
 
-(* Theorem 11.4 (Fewest hops). *)
+(* Theorem 12.10 (Fewest hops). *)
 Theorem heard_few (T : finType) p (A : nat -> T -> {set T}) w : 0 < p ->
   (forall l k, l < p -> #|A l k| <= w) -> forall t k, #|heard p A t k| <= w ^ t.
 Proof.
@@ -143,7 +143,7 @@ Theorem fewest_hops (T : finType) p (A : nat -> T -> {set T}) w s : 0 < p -> T -
   (forall l k, l < p -> #|A l k| <= w) -> hops p A s -> #|T| <= w ^ s.
 Proof. by move=> p0 k Aw [f _]; rewrite -cardsT -(f k); apply: heard_few. Qed.
 
-(* (11.3), the pattern that attains it *)
+(* (12.5), the pattern that attains it *)
 Definition digits w m l (k : 'I_(w ^ m)) : {set 'I_(w ^ m)} :=
   [set j : 'I_(w ^ m) | [exists i : 'I_w, (j + i * w ^ l) %% w ^ m == k :> nat]].
 Arguments digits : clear implicits.
@@ -194,7 +194,7 @@ exact: (fewest_hops (w := 2) _ (ord0 : 'I_(2 ^ 2).-1.+1) few h).
 Qed.
 
 
-(* Proposition 11.5 (The past alone). *)
+(* Proposition 12.11 (The past alone). *)
 Theorem causal n p (A : nat -> 'I_n -> {set 'I_n}) : 1 < n -> 0 < p ->
   (forall l k j, l < p -> j \in A l k -> j <= k) -> ~ condition3 p A.
 Proof.
@@ -208,7 +208,7 @@ Qed.
 Example causal_2 : ~ condition3 1 (@pattern 2 (fun _ k j => j <= k)).
 Proof. by apply: causal => // l k j _; rewrite inE. Qed.
 
-(* Proposition 11.7: if tokens read inside their class alone, two classes never meet. *)
+(* Proposition 12.13: if tokens read inside their class alone, two classes never meet. *)
 Lemma classes_apart (T : finType) p (A : nat -> T -> {set T}) (c : T -> nat) a b : 0 < p ->
   (forall l k j, l < p -> j \in A l k -> c j = c k) -> c a != c b -> ~ condition2 p A /\
     ~ condition3 p A.
@@ -249,7 +249,7 @@ Example classes_4 :
   ~ condition3 1 (@pattern 4 (dilated 2 1)) /\ ~ condition2 1 (@pattern 4 (blocks 2)).
 Proof. by case: (classes (isT : 1 < 4)) => /(_ 2 1 isT)[_ d] /(_ 2 isT)[b _]. Qed.
 
-(* Proposition 11.6 *)
+(* Proposition 12.12 *)
 Definition up a b := (a + b.-1) %/ b.     (* a / b rounded up *)
 Lemma up_le a b t : 0 < b -> (up a b <= t) = (a <= t * b).
 Proof. by move=> b0; rewrite -ltnS ltn_divLR // mulSn; arith. Qed.
@@ -321,7 +321,7 @@ Qed.
 Example dense_2 : most_connections 1 (@pattern 2 dense) = 4.
 Proof. by case: (@dense_attention 2 isT). Qed.
 
-(* Proposition 11.9 (Star). *)
+(* Proposition 12.15 (Star). *)
 Definition star n (_ k j : nat) := (dist k j <= 1) || (j == n.-1) || (k == n.-1).
 Lemma relay_full n (r : nat -> rel nat) : 0 < n -> (forall k j, k < n -> j < n -> (k == n.-1) ||
   (j == n.-1) -> r 0 k j) ->
@@ -353,7 +353,7 @@ Qed.
 Example star_4 : hops 1 (@pattern 4 (star 4)) 2 /\ most_connections 1 (@pattern 4 (star 4)) = 14.
 Proof. by case: (@star_local 4 isT) => _ _ _ /(_ isT) h c. Qed.
 
-(* Proposition 11.17 (Bare star). *)
+(* Proposition 12.23 (Bare star). *)
 Definition bare_star n (_ k j : nat) := (k == j) || (j == n.-1) || (k == n.-1).
 Theorem bare n : 0 < n -> let A := @pattern n (bare_star n) in
   [/\ condition1 1 A, (2 < n -> condition3 1 A /\ hops 1 A 2) & (3 < n -> ~ condition2 1 A)].

@@ -1,15 +1,15 @@
-(* Chapter 11, "Which sparse patterns lose nothing?", continued:
-   Theorem 11.3, Propositions 11.8, 11.10, 11.11, 11.12 and 11.14. *)
+(* Page 12, "Which sparse patterns lose nothing?", continued:
+   Theorem 12.9, Propositions 12.14, 12.16, 12.17, 12.18 and 12.20. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions patterns_and_conditions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
 
-(* Whom a token has heard of after t layers of a pattern of p steps, (11.2). *)
+(* Whom a token has heard of after t layers of a pattern of p steps, (12.2). *)
 Local Notation heard p A := (heard_of (fun t => A (t %% p)%N)).
 
-(* Proposition 11.8 (Dilation cycle). *)
+(* Proposition 12.14 (Dilation cycle). *)
 Definition cycle (l k j : nat) := (k == j) || (dist k j == 2 ^ l).
 Lemma cycle_heard n p t (k i : 'I_n) : t <= p ->
   (i \in heard p (@pattern n cycle) t k) = (dist k i < 2 ^ t).
@@ -73,7 +73,7 @@ Qed.
 Example dilation_4 : hops 2 (@pattern 4 cycle) 2 /\ most_connections 2 (@pattern 4 cycle) = 10.
 Proof. by case: (@dilation_cycle 4 isT). Qed.
 
-(* Proposition 11.10 (Longformer and BigBird). *)
+(* Proposition 12.16 (Longformer and BigBird). *)
 Definition longformer g h (_ k j : nat) := (dist k j <= h) || (k < g) || (j < g).
 Lemma longformer_ones n g h : g + h <= n ->
   ones n (longformer g h 0) + h * (h + 1) + g * g + 2 * g * (h + 1) = (2 * h + 1) * n + 2 * g * n +
@@ -151,7 +151,7 @@ have [k|//] := @bigbird 4 1 1 0 (@pattern 4 (longformer 1 1)) isT isT isT isT.
 by rewrite addn0 subxx leqnn.
 Qed.
 
-(* Proposition 11.14 (Fixed). *)
+(* Proposition 12.20 (Fixed). *)
 Definition fixed w (l k j : nat) := if l == 0 then k %/ w == j %/ w else (k == j) || (w %| j.+1).
 Definition fixed_last n w (l k j : nat) := if l == 0 then k %/ w == j %/ w else [|| k == j,
   w %| j.+1 | j == n.-1].
@@ -243,7 +243,7 @@ by have [[_ _ h _] _] := @fixed_pattern 4 2 isT; have [[_ _ _ f] _] := @fixed_pa
   [apply: h|apply: f].
 Qed.
 
-(* Proposition 11.11 (LogSparse). *)
+(* Proposition 12.17 (LogSparse). *)
 Definition power k j := [exists i : 'I_k, k == j + 2 ^ i].        (* j = k - 1, k - 2, k - 4, ... *)
 Definition logsparse (_ k j : nat) := (k == j) || power k j.
 Definition logsparse2 (_ k j : nat) := [|| k == j, power k j | power j k].
@@ -329,7 +329,7 @@ Example logsparse_5 : most_connections 1 (@pattern 5 logsparse) = 13 /\
   ~ condition3 1 (@pattern 5 logsparse).
 Proof. by case: (@logsparse_pattern 5 isT) => -[c _ _ f] _. Qed.
 
-(* Theorem 11.3 (Fewest connections). *)
+(* Theorem 12.9 (Fewest connections). *)
 Theorem fewest (T : finType) p (A : nat -> T -> {set T}) : 1 < #|T| -> 0 < p ->
   condition1 p A -> condition3 p A ->
   2 * #|T| <= \sum_k #|\bigcup_(l < p) A l k| /\ exists2 l, l < p & #|T| + 1 <= connections A l.
@@ -483,7 +483,7 @@ have [c1 _ c3 _ _] := @circle_attains 3 isT; have [le _] := @fewest _ 1 _ n3 isT
 by rewrite card_ord in le.
 Qed.
 
-(* Proposition 11.12 (Random). Token j is read by nobody else: *)
+(* Proposition 12.18 (Random). Token j is read by nobody else: *)
 Definition unread (T : finType) p (A : nat -> T -> {set T}) j :=
   forall l k, l < p -> j \in A l k -> k = j.
 Theorem one_unread (T : finType) p (A : nat -> T -> {set T}) j : 0 < p -> 1 < #|T| ->

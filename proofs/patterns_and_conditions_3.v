@@ -1,4 +1,4 @@
-(* Chapter 11, "Which sparse patterns lose nothing?", continued: Proposition 11.19. *)
+(* Page 12, "Which sparse patterns lose nothing?", continued: Proposition 12.25. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions exponential.
 Set Implicit Arguments.
@@ -7,7 +7,7 @@ Unset Printing Implicit Defensive.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* Proposition 11.19 (Parts merge). *)
+(* Proposition 12.25 (Parts merge). *)
 Section Merge.
 Variables (S : zmodType) (F : fieldType) (V : lmodType F) (e : S -> F).
 Hypothesis e_neq0 : forall x, e x != 0.

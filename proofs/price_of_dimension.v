@@ -1,4 +1,4 @@
-(* Chapter 10: The price of dimension (Theorem 10.5, Proposition 10.14) *)
+(* Page 10: The price of dimension (Theorem 10.4, Proposition 11.6) *)
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
 Require Import definitions.
 Set Implicit Arguments.
@@ -6,7 +6,7 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* Theorem 10.5 *)
+(* Theorem 10.4 *)
 Module Law.
 Section Law.
 Variable F : rcfType.
@@ -31,7 +31,7 @@ Definition meets s (Q K : 'I_n -> 'rV[F]_d) := [/\ forall j, dot (K j) (K j) <= 
 Definition code mu (C : 'I_n -> 'rV[F]_d) := (forall j, dot (C j) (C j) = 1) /\ forall j l, l !=
   j -> dot (C j) (C l) <= mu.
 
-(* Theorem 10.5, enough: q_i = s k_pi(i). *)
+(* Theorem 10.4, enough: q_i = s k_pi(i). *)
 Lemma enough s (C : 'I_n -> 'rV[F]_d) : 0 < s -> code (1 - T / s) C ->
   meets s (fun i => s *: C (pi i)) C.
 Proof.
@@ -55,7 +55,7 @@ have -> : dot x x + t * b + (t * b + t * t) = dot x x + ((t + b) ^+ 2 - b ^+ 2).
 by rewrite /t subrK sqr_sqrtr // /q addrC addrAC subrr add0r subrK.
 Qed.
 
-(* Theorem 10.5, needed. Steps 1 to 3 of the page; that pushing out keeps distances is seen from
+(* Theorem 10.4, needed. Steps 1 to 3 of the page; that pushing out keeps distances is seen from
    (x_j - x_l) . u_j >= 0. *)
 Lemma needed s (Q K : 'I_n -> 'rV[F]_d) : (1 < n)%N -> 0 < s -> meets s Q K -> exists C : 'I_n ->
   'rV[F]_d, code (1 - T / s) C.
@@ -141,7 +141,7 @@ by rewrite -[8%N]/(4 * 2)%N mulrnA ler_muln2r /= ler_subr_addl -ler_subr_addr.
 Qed.
 
 
-(* Theorem 10.5 (Exact price): cost s is enough if and only if a code with mu = 1 - T/s exists. *)
+(* Theorem 10.4 (Exact price): cost s is enough if and only if a code with mu = 1 - T/s exists. *)
 Theorem law s : (1 < n)%N -> 0 < s -> (exists Q K, meets s Q K) <-> (exists C : 'I_n -> 'rV[F]_d,
   code (1 - T / s) C).
 Proof.
@@ -149,7 +149,7 @@ move=> n1 s0; split=> [[Q [K]]|[C cC]]; first exact: needed.
 by exists (fun i => s *: C (pi i)), C; apply: enough.
 Qed.
 (* The least cost. *)
-(* Theorem 10.5, (10.3): if mu < 1 is the least number of a code (mu^* of the page), T / (1 - mu)
+(* Theorem 10.4, (10.3): if mu < 1 is the least number of a code (mu^* of the page), T / (1 - mu)
    is the least cost. *)
 Theorem least mu : (1 < n)%N -> mu < 1 -> (exists C : 'I_n -> 'rV[F]_d, code mu C) -> (forall nu
   (C : 'I_n -> 'rV[F]_d), code nu C -> mu <= nu) ->
@@ -175,7 +175,7 @@ by case: j l lj => [[|[|j]] ?] [[|[|l]] ?] //= _; rewrite ?mul1r ?mulr1.
 Qed.
 End Law.
 
-(* Proposition 10.14 *)
+(* Proposition 11.6 *)
 Module Line.
 Section Line.
 Variables (R : realFieldType) (n m : nat).
@@ -233,7 +233,7 @@ move=> i j l jS lS; have := lt i; rewrite /side; case: ifP => xS h.
   by rewrite !mulN1r opprK addrC ler_subr_addr -(natrD _ 1) ler_nat h.
 by rewrite !mul1r ler_subr_addr -(natrD _ 1) ler_nat h // !inE ?jS ?negbK.
 Qed.
-(* Proposition 10.14 (One dimension). *)
+(* Proposition 11.6 (One dimension). *)
 Theorem line S : (0 < n)%N -> proper_rows S -> met S <-> exists x, chain S x.
 Proof. by move=> n0 pr; split; [exact: chain_of_met | case=> x; exact: met_of_chain]. Qed.
 End Line.

@@ -1,5 +1,5 @@
-(* Chapter 10: The price of dimension (Theorems 10.3 and 10.4 in part, Propositions 10.10 in
-  part, 10.12) *)
+(* Page 10: The price of dimension (Theorems 10.3 and 10.7 in part, Propositions 11.4 in
+  part, 10.11) *)
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
 Require Import definitions logarithmic_dimension.
 Import FullRank.
@@ -8,7 +8,7 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* Proposition 10.12 *)
+(* Proposition 10.11 *)
 Module Rank.
 Section Rank.
 Variables (F : rcfType) (ex : F -> F) (n : nat).
@@ -17,7 +17,7 @@ Hypotheses (ex_gt0 : forall x, 0 < ex x) (exD : forall x y, ex (x + y) = ex x * 
 (* ex is a positive, increasing function with ex (x + y) = ex x ex y. *)
 Variables (L : 'M[F]_n) (pi : {perm 'I_n}) (T : F).
 Hypotheses gap : forall i j, j != pi i -> T <= L i (pi i) - L i j.
-(* Proposition 10.12 (Full rank): the least singular value. *)
+(* Proposition 10.11 (Full rank): the least singular value. *)
 Theorem sigma_min (x : 'rV[F]_n) :
   (1 - (n - 1)%:R * ex (- T) *+ 2) * norm x <= norm (x *m (softmax_rows ex L)^T).
 Proof.
@@ -55,9 +55,9 @@ Qed.
 End Rank.
 End Rank.
 
-(* Proposition 10.10 (a), second bound *)
+(* Proposition 11.4 (a), second bound *)
 Module Bits.
-(* Proposition 10.10 *)
+(* Proposition 11.4 *)
 Section Bits.
 Variables (F : realFieldType) (n k d p : nat) (B : finType) (val : B -> F).
 (* p bits a coordinate *)
@@ -84,7 +84,7 @@ have [l lS' lS] : exists2 l, l \in S' i & l \notin S i.
 have := lt_le_trans T0 (m _ _ _ jS lS); have := lt_le_trans T0' (m' _ _ _ lS' jS').
 by rewrite !subr_gt0 => a b; have := lt_trans a b; rewrite ltxx.
 Qed.
-(* Proposition 10.10 (Bits) (a): different patterns have different (Q, K). *)
+(* Proposition 11.4 (Bits) (a): different patterns have different (Q, K). *)
 Theorem patterns_need : ('C(n, k) ^ n <= 2 ^ (2 * n * (d * p)))%N.
 Proof.
 pose rows (_ : 'I_n) := [pred S : {set 'I_n} | #|S| == k].
@@ -129,7 +129,7 @@ Qed.
 End Bits.
 End Bits.
 
-(* Theorems 10.3 and 10.4, in part *)
+(* Theorems 10.3 and 10.7, in part *)
 Module Keys.
 Section Keys.
 Variable R : realFieldType.
@@ -199,7 +199,7 @@ have := pref j l; rewrite eqd subrr !inE cj ltNge (ltW cl) => /(_ isT isT).
 by rewrite leNgt T0.
 Qed.
 
-(* Theorem 10.4: among d + 2 keys in R^d (so 2k + 1 in R^(2k-1)) one side of a Radon partition,
+(* Theorem 10.7: among d + 2 keys in R^d (so 2k + 1 in R^(2k-1)) one side of a Radon partition,
    of at most half of the keys, is never preferred to the rest. *)
 Theorem radon d (key : 'I_d.+2 -> 'rV[R]_d) :
   exists S : {set 'I_d.+2}, [/\ S != set0, (#|S|.*2 <= d.+2)%N & forall T q, 0 < T -> ~ meets key

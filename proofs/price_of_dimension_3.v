@@ -1,4 +1,4 @@
-(* Chapter 10: The price of dimension (Theorem 10.4, Propositions 10.10 and 10.13) *)
+(* Page 10: The price of dimension (Theorem 10.7, Propositions 11.4 and 11.5) *)
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
 Require Import definitions identities logarithmic_dimension price_of_dimension_2.
 Set Implicit Arguments.
@@ -6,7 +6,7 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* Theorem 10.4 (Converse), second sentence; the first is Keys.radon *)
+(* Theorem 10.7 (Converse), second sentence; the first is Keys.radon *)
 Module Converse.
 Import Keys.
 Section Converse.
@@ -38,7 +38,7 @@ rewrite expnS; apply: leq_trans (leq_mul (leqnn 4) (IH isT)); rewrite [(2 * l.+2
 by rewrite mulSn add2n -[_.+4]addn2 leq_add2l.
 Qed.
 
-(* Theorem 10.4: for n >= 4^k - 1 there is a pattern with at most k columns a row that is not met
+(* Theorem 10.7: for n >= 4^k - 1 there is a pattern with at most k columns a row that is not met
    in fewer than 2k dimensions, with any gap. (In 2k it is, by Theorem 10.3.) *)
 Theorem radon_pattern n : (4 ^ k - 1 <= n)%N -> exists S : 'I_n -> {set 'I_n},
   [/\ forall i, [/\ S i != set0, S i != setT & (#|S i| <= k)%N],
@@ -84,7 +84,7 @@ have ex i : exists q, meets (curve k t) (w @: row i) T q by apply: moment.
 have [q qP] := fin_all_exists ex.
 by exists q.
 Qed.
-(* Theorem 10.4, first sentence: among any 2k + 1 keys in 2k - 1 dimensions some nonempty set of k or
+(* Theorem 10.7, first sentence: among any 2k + 1 keys in 2k - 1 dimensions some nonempty set of k or
    fewer cannot be preferred to the rest, with any gap. *)
 Theorem radon_keys m (key : 'I_m.+2 -> 'rV[R]_m) : m = (2 * k).-1 ->
   exists S : {set 'I_m.+2}, [/\ S != set0, (#|S| <= k)%N & forall T q, 0 < T -> ~ meets key S T q].
@@ -98,7 +98,7 @@ End Converse.
 Example three_tokens := radon_pattern [realFieldType of rat] (isT : (0 < 1)%N) (isT : (4 ^ 1 - 1 <= 3)%N).
 End Converse.
 
-(* Proposition 10.10 (Bits), the first bound of (a), and (b); the second bound of (a) is
+(* Proposition 11.4 (Bits), the first bound of (a), and (b); the second bound of (a) is
    Bits.bits_patterns *)
 Module MoreBits.
 Import Bits.
@@ -135,7 +135,7 @@ suff -> : kk - a = inord (k - a) by rewrite inordK // ltn_subrL a0 k1.
 apply/eqP; rewrite subr_eq; apply/eqP/val_inj; rewrite /= kkE inordK //.
 by rewrite subnK ?modn_small // ltnW.
 Qed.
-(* Proposition 10.10 (a), first bound, d p >= log_2 n for n + 1 tokens: one pattern whose rows
+(* Proposition 11.4 (a), first bound, d p >= log_2 n for n + 1 tokens: one pattern whose rows
    separate all columns has no two equal keys. *)
 Theorem bits_tokens : (n.+1 <= 2 ^ (d * p))%N.
 Proof.
@@ -149,7 +149,7 @@ have inj : injective key.
   by apply: eq_bigr => c _; have /ffunP/(_ c) := e; rewrite !mxE !ffunE => ->.
 have := leq_card _ inj; rewrite card_ffun bits !card_ord -expnM mulnC; exact.
 Qed.
-(* Proposition 10.10 (a), second bound, d p >= (k/2) log_2 (n/k): n^k <= 2^(2 d p) k^k. *)
+(* Proposition 11.4 (a), second bound, d p >= (k/2) log_2 (n/k): n^k <= 2^(2 d p) k^k. *)
 Theorem bits_patterns : (n.+1 ^ k <= 2 ^ (2 * (d * p)) * k ^ k)%N.
 Proof. exact: (Bits.bits_patterns bits k1 kn serves). Qed.
 End Distinct.
@@ -181,7 +181,7 @@ have -> : (2%:R ^+ p)^-1 * `|x| * c = (2%:R ^+ p)^-1 * `|x * c|.
 by rewrite ler_pdivl_mull // ler_pdivr_mulr ?ltr0n.
 Qed.
 Import FullRank Keys.
-(* Proposition 10.10 (b): with p >= 3 + log_2 (s / T) bits, that is 8 s / T <= 2^p, at least 2/5 of
+(* Proposition 11.4 (b): with p >= 3 + log_2 (s / T) bits, that is 8 s / T <= 2^p, at least 2/5 of
    the gap of every row is left. Norms are at most 1 for keys and s for the query. *)
 Theorem bits_gap d n (key key' : 'I_n -> 'rV[F]_d) (q q' : 'rV[F]_d) (S : {set 'I_n}) s T :
   0 < T -> (forall j, norm (key j) <= 1) -> norm q <= s -> 8%:R * s / T <= 2%:R ^+ p ->

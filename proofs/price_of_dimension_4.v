@@ -1,4 +1,4 @@
-(* Chapter 10: The price of dimension (Proposition 10.13) *)
+(* Page 10: The price of dimension (Proposition 11.5) *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions identities price_of_dimension_2.
 Import Keys.
@@ -77,7 +77,7 @@ rewrite -(addsmx_diff_cap_eq N one) addsmxC; apply: addsmxS => //.
 exact: capmxSr.
 Qed.
 
-(* Proposition 10.13 (It is sign-rank) (a): a pattern can be met in d dimensions if and only if the
+(* Proposition 11.5 (It is sign-rank) (a): a pattern can be met in d dimensions if and only if the
    sign matrix 2P - 1, with a row of plus signs added, has a sign-rank of at most d + 1. *)
 Theorem sign_rank m n (S : 'I_m -> {set 'I_n}) d :
   met S d <-> sign_rank_le (signs S) d.+1.
@@ -124,7 +124,7 @@ Definition raised m n (S : 'I_m -> {set 'I_n}) (r : option (bool * 'I_m)) : {set
   | Some (with_a, i) => [set x | if x is Some j then j \in S i else with_a]
   | None => [set x | x != None]
   end.
-(* Proposition 10.13 (b): this is met in d + 1 dimensions if and only if S is in d. *)
+(* Proposition 11.5 (b): this is met in d + 1 dimensions if and only if S is in d. *)
 Theorem one_more m n (S : 'I_m -> {set 'I_n}) d : met (raised S) d.+1 <-> met S d.
 Proof.
 have -> : d.+1 = (d + 1)%N by rewrite addn1.

@@ -1,4 +1,4 @@
-(* Chapter 10: The price of dimension (Proposition 10.15) *)
+(* Page 10: The price of dimension (Proposition 11.7) *)
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
 Require Import definitions identities price_of_dimension_2 price_of_dimension_4.
 Import Keys.
@@ -104,7 +104,7 @@ Lemma logit_value v (x : token * token) : value v (logit x) =
 Proof.
 rewrite /= mulN1r; congr (_ - _); elim/big_rec2: _ => //= c f y _ ->; by [].
 Qed.
-(* Proposition 10.15 (Counting signs), (10.9): with exponentials in place of logarithms. *)
+(* Proposition 11.7 (Counting signs), (11.4): with exponentials in place of logarithms. *)
 Theorem counting_signs : (n < (2 * d).+1)%N \/
   (n%:R / (e * k%:R)) ^+ k <= (8%:R * e * n%:R / (2 * d).+1%:R) ^+ (2 * d).+1.
 Proof.
@@ -150,7 +150,7 @@ exact: factorial.
 Qed.
 End Patterns.
 
-(* Proposition 10.15, last sentence: d >= (k - 1)/2 for fixed k and large n. *)
+(* Proposition 11.7, last sentence: d >= (k - 1)/2 for fixed k and large n. *)
 Theorem large_n k : (0 < k)%N -> exists N, forall b d, (N <= k * b)%N ->
   (forall S : token k b -> {set token k b}, regular S -> met R S d) -> (k <= (2 * d).+1)%N.
 Proof.

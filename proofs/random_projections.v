@@ -1,4 +1,4 @@
-(* Chapter 6: Random projections of attention (Theorem 6.8, Proposition 6.14) *)
+(* Page 6: Random projections of attention (Theorem 6.4, Proposition 6.13) *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions.
 Set Implicit Arguments.
@@ -132,7 +132,7 @@ rewrite (eq_bigr (fun=> v * (j == m)%:R)) => [|a _]; last first.
 by rewrite sumr_const card_ord -[_ *+ k]mulr_natl mulrA kv mul1r.
 Qed.
 
-(* Step 3. The second moments of R^T R: this is (6.6), summed over the k rows. *)
+(* Step 3. The second moments of R^T R: this is (6.8), summed over the k rows. *)
 Lemma product j m j' m' : E (fun o => G o j m * G o j' m') = ((j == m) && (j' == m'))%:R +
   v * (((j == j') && (m == m'))%:R + ((j == m') && (m == j'))%:R +
        (kappa - 3%:R) * [&& j == m, j == j' & j == m']%:R).
@@ -213,7 +213,7 @@ rewrite (Eext (g := fun o => 1 * x o ^+ 2 + 1 * ((- (c *+ 2)) * x o + c ^+ 2 * 1
 by rewrite sqrrB !mul1r mulr1 mulNr -addrA; congr (_ + (- _ + _)); rewrite mulrnAl mulrC.
 Qed.
 
-(* The law for P R^T R V with a matrix V, Theorem 7.6 (a) for kappa = 3: add the entries up. *)
+(* The law for P R^T R V with a matrix V, Theorem 7.10 (a) for kappa = 3: add the entries up. *)
 Theorem product_law m d (P : 'M[F]_(m, n)) (V : 'M[F]_(n, d)) :
   E (fun o => sqnorm (P *m G o *m V - P *m V)) = v * (sqnorm P * sqnorm V + sqnorm (P *m V) +
     (kappa - 3%:R) * \sum_j (\sum_i P i j ^+ 2) * (\sum_c V j c ^+ 2)).
@@ -242,7 +242,7 @@ rewrite exchange_big; apply: eq_bigr => j _; rewrite mulr_suml; apply: eq_bigr =
 by rewrite mulr_sumr.
 Qed.
 
-(* Theorem 6.8 (Mean-square law), (6.5): E |P R^T R w - P w|^2 for every P and w. *)
+(* Theorem 6.4 (Mean-square law), (6.5): E |P R^T R w - P w|^2 for every P and w. *)
 Theorem mean_square m (P : 'M[F]_(m, n)) (w : 'cV[F]_n) :
   E (fun o => sqnorm (P *m (R o)^T *m R o *m w - P *m w)) = k%:R^-1 * (sqnorm P * sqnorm w +
     sqnorm (P *m w) + (kappa - 3%:R) * \sum_j w j 0 ^+ 2 * sqnorm (P *m (delta_mx j 0 : 'cV_n))).
@@ -260,7 +260,7 @@ rewrite -[n in RHS]card_ord -sumr_const; apply: eq_bigr => i _.
 by rewrite (bigD1 i) //= mxE eqxx expr1n big1 ?addr0 // => j; rewrite eq_sym mxE => /negbTE ->;
   rewrite expr0n.
 Qed.
-(* Proposition 6.14 (Worse than zero), (6.12): kappa = 3, as for Gaussian entries; V = I. *)
+(* Proposition 6.13 (Worse than zero), (6.14): kappa = 3, as for Gaussian entries; V = I. *)
 Theorem worse_than_zero m (P : 'M[F]_(m, n)) :
   E (fun o => sqnorm (P *m (R o)^T *m R o - P)) = (n + 1)%:R / k%:R * sqnorm P.
 Proof.
@@ -278,7 +278,7 @@ have zi := @psumr_eq0P _ _ _ _ (fun i _ => pos i) z i isT.
 have := @psumr_eq0P _ _ predT _ (fun c _ => sqr_ge0 (P i c)) zi c isT => /eqP.
 by rewrite sqrf_eq0.
 Qed.
-(* Proposition 6.14: for k <= n the zero matrix is nearer to P on average. *)
+(* Proposition 6.13: for k <= n the zero matrix is nearer to P on average. *)
 Theorem above_zero m (P : 'M[F]_(m, n)) : P != 0 -> (k <= n)%N ->
   sqnorm P < E (fun o => sqnorm (P *m (R o)^T *m R o - P)).
 Proof.
@@ -286,7 +286,7 @@ move=> P0 kn; rewrite worse_than_zero ltr_pmull ?sqnorm_gt0 // ltr_pdivl_mulr ?l
   ltr_nat.
 by rewrite addn1 ltnS.
 Qed.
-(* Proposition 6.14: the mean square of the multiple c, in units of |P|^2. *)
+(* Proposition 6.13: the mean square of the multiple c, in units of |P|^2. *)
 Theorem multiple m (P : 'M[F]_(m, n)) c : E (fun o => sqnorm (c *: (P *m (R o)^T *m R o) - P)) =
   (c ^+ 2 * (1 + (n + 1)%:R / k%:R) - c *+ 2 + 1) * sqnorm P.
 Proof.
@@ -319,7 +319,7 @@ rewrite (Eext sq) (Eext (g := fun o => c ^+ 2 * sqnorm (D o) + 1 *
 rewrite !Elin inner Ecst mulr0 add0r mul1r mulr1 worse_than_zero mulrA -mulrDl; congr (_ * _).
 by rewrite sqrrB1 mulrDr mulr1 !addrA; congr (_ + _ + _); rewrite addrC.
 Qed.
-(* Proposition 6.14: the best multiple c = k / (n + k + 1) leaves (1 - c) |P|^2. *)
+(* Proposition 6.13: the best multiple c = k / (n + k + 1) leaves (1 - c) |P|^2. *)
 Theorem best_multiple m (P : 'M[F]_(m, n)) : let c0 := k%:R / (n + k + 1)%:R in
   let loss c := E (fun o => sqnorm (c *: (P *m (R o)^T *m R o) - P)) in
   loss c0 = (1 - c0) * sqnorm P /\ forall c, loss c0 <= loss c.

@@ -1,4 +1,4 @@
-(* Chapter 6: Random projections of attention (Propositions 6.6, 6.12, 6.15) *)
+(* Page 6: Random projections of attention (Propositions 6.16, 6.11, 6.17) *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions.
 Set Implicit Arguments.
@@ -6,10 +6,10 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* Proposition 6.12 *)
+(* Proposition 6.11 *)
 Module Existence.
 (* existence *)
-(* Proposition 6.12 (Existence), last sentence: P V V^+ has rank at most d and maps the columns of
+(* Proposition 6.11 (Existence), last sentence: P V V^+ has rank at most d and maps the columns of
    V to those of P V (mathcomp: pinvmx). *)
 Theorem existence_columns (F : fieldType) n d (P : 'M[F]_n) (V : 'M[F]_(n, d)) :
   exists2 Q : 'M_n, (\rank Q <= d)%N & Q *m V = P *m V.
@@ -18,11 +18,11 @@ exists (P *m V *m pinvmx V).
   by apply: leq_trans (mxrankM_maxl _ _) _; rewrite rank_leq_col.
 by rewrite -[V in RHS](mulmxKpV (submx_refl V)) !mulmxA.
 Qed.
-(* Proposition 6.12, first sentence: one w, rank at most one. *)
+(* Proposition 6.11, first sentence: one w, rank at most one. *)
 Theorem existence_one (F : fieldType) n (P : 'M[F]_n) (w : 'cV[F]_n) :
   exists2 Q : 'M_n, (\rank Q <= 1)%N & Q *m w = P *m w.
 Proof. exact: existence_columns. Qed.
-(* Proposition 6.12, second sentence: if P w is not 0, every rank r from 1 to n. Choose bases that
+(* Proposition 6.11, second sentence: if P w is not 0, every rank r from 1 to n. Choose bases that
    begin with w and with P w; a partial identity between them. *)
 Theorem existence_rank (F : fieldType) n r (P : 'M[F]_n) (w : 'cV[F]_n) :
   P *m w != 0 -> (0 < r <= n)%N -> exists2 Q : 'M_n, \rank Q = r & Q *m w = P *m w.
@@ -56,7 +56,7 @@ by rewrite !mxE => /eqP; rewrite oner_eq0.
 Qed.
 End Existence.
 
-(* Proposition 6.6 *)
+(* Proposition 6.16 *)
 Module CountSketch.
 Section CountSketch.
 Variables (F : rcfType) (k n : nat).
@@ -139,7 +139,7 @@ by apply/eqP; rewrite -(eqn_pmul2l kk) !famE.
 Qed.
 
 (* the chance, uniform over the draws *)
-(* Proposition 6.6 (One collision): the chance of a change to 0 or 2 is exactly 1/k, and otherwise
+(* Proposition 6.16 (One collision): the chance of a change to 0 or 2 is exactly 1/k, and otherwise
    the norm is kept. *)
 Theorem countsketch : (0 < k)%N -> let changed := [set o : draw | (sqnorm (sketch o *m x) == 0) ||
   (sqnorm (sketch o *m x) == 2%:R)] in
@@ -165,7 +165,7 @@ rewrite sqnorm_col (bigD1 i0) //= (bigD1 i1) 1?eq_sym //= big1 => [|a /andP[a0 a
 rewrite !mxE !eqxx (eq_sym i1) (negbTE i01) /= !(addr0, add0r) mulr1 exprVn.
 by rewrite sqr_sqrtr ?ler0n // -mulr2n -mulr_natl mulfV ?pnatr_eq0.
 Qed.
-(* Proposition 6.6, last sentence: it fails where the squared norm changes by more than the share eps;
+(* Proposition 6.16, last sentence: it fails where the squared norm changes by more than the share eps;
    the chance of failure is at most delta only if k >= 1 / delta. *)
 Theorem collision_cost (eps delta : F) : (0 < k)%N -> 0 < eps < 1 ->
   let failed := [set o : draw | ~~ ((1 - eps) * sqnorm x <= sqnorm (sketch o *m x) <= (1 + eps) * sqnorm x)] in
@@ -191,9 +191,9 @@ End CountSketch.
 Example three_rows (F : rcfType) := @countsketch F 3 2 0 1 isT isT.
 End CountSketch.
 
-(* Proposition 6.15 *)
+(* Proposition 6.17 *)
 Module Normaliser.
-(* Proposition 6.15 *)
+(* Proposition 6.17 *)
 Section Normaliser.
 Variables (F : realFieldType) (ex : F -> F).
 Hypotheses (ex_gt0 : forall x, 0 < ex x) (ex0 : ex 0 = 1) (exD : forall x y, ex (x + y) = ex x *
@@ -201,7 +201,7 @@ Hypotheses (ex_gt0 : forall x, 0 < ex x) (ex0 : ex 0 = 1) (exD : forall x y, ex 
 (* Softmax is with any positive function ex (the exponential); c stands for sqrt(d_qk). *)
 (* The row sums. *)
 Definition Dsum m n (A : 'M[F]_(m, n)) : 'rV[F]_m := \row_i \sum_l ex (A i l).
-(* Proposition 6.15 (The normaliser), first sentence: D is invertible, and softmax(A/c) = D^-1
+(* Proposition 6.17 (The normaliser), first sentence: D is invertible, and softmax(A/c) = D^-1
    exp(A/c). *)
 Theorem normaliser m n (A : 'M[F]_(m, n.+1)) (c : F) :
   diag_mx (Dsum (c^-1 *: A)) \in unitmx /\
@@ -228,7 +228,7 @@ split; first by rewrite !mxE !eqxx mul1r -[l2 *+ 2]mulr_natl mulKf ?pnatr_eq0.
   by rewrite !exD exl2 -!natrM; congr (_%:R).
 by move=> c i j; rewrite xpair_eqE => /negbTE ij; rewrite !mxE ij mul0r mulr0.
 Qed.
-(* Proposition 6.15, second sentence (the slip): no diagonal on the right will do, and with exp(2
+(* Proposition 6.17, second sentence (the slip): no diagonal on the right will do, and with exp(2
    A) none on either side. *)
 Theorem no_right (t : 'rV[F]_2) : softmax_rows ex (2%:R^-1 *: A) <> map_mx ex (2%:R^-1 *: A) *m diag_mx t
    /\ softmax_rows ex (2%:R^-1 *: A) <> map_mx ex (2%:R *: A) *m diag_mx t

@@ -1,5 +1,5 @@
-(* Chapter 6: Random projections of attention (Definition 6.1, Proposition 6.5, and the laws of
-   entries that Theorem 6.8 and Proposition 6.14 speak of) *)
+(* Page 6: Random projections of attention (Definition 6.1, Proposition 6.15, and the laws of
+   entries that Theorem 6.4 and Proposition 6.13 speak of) *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions identities random_projections.
 Import Mean.
@@ -18,7 +18,7 @@ Variable F : realFieldType.
 Definition kappa3 v (mu : (F -> F) -> F) := [/\ is_mean mu, mu (fun x => x) = 0,
   mu (fun x => x ^+ 2) = v &
   mu (fun x => mu (fun y => (x + y) ^+ 4)) = 4%:R * mu (fun x => x ^+ 4)].
-(* Theorem 6.8: such entries have kappa = 3. *)
+(* Theorem 6.4: such entries have kappa = 3. *)
 Theorem fourth_moment v mu : kappa3 v mu -> mu (fun x => x ^+ 4) = 3%:R * v ^+ 2.
 Proof.
 case=> me m1 m2 stable; pose m4 := mu (fun x => x ^+ 4); rewrite -/m4 in stable *; pose m3 := mu (fun x => x ^+ 3).
@@ -51,19 +51,19 @@ Proof.
 move=> a i; have [_ /(_ a i) ga] := g; have [_ m1 m2 _] := ga.
 by split; rewrite ?m1 ?m2 // (fourth_moment ga).
 Qed.
-(* Theorem 6.8 (Mean-square law), (6.5), for any independent entries with these moments. *)
+(* Theorem 6.4 (Mean-square law), (6.5), for any independent entries with these moments. *)
 Theorem law kappa m (P : 'M[F]_(m, n)) (w : 'cV[F]_n) : independent E R -> moments E R kappa ->
   E (fun o => sqnorm (P *m (R o)^T *m R o *m w - P *m w)) = k%:R^-1 * (sqnorm P * sqnorm w +
     sqnorm (P *m w) + (kappa - 3%:R) * \sum_j w j 0 ^+ 2 * sqnorm (P *m (delta_mx j 0 : 'cV_n))).
 Proof. by move=> ind mo; exact: (mean_square ME k0 ind mo). Qed.
-(* Theorem 6.8 for kappa = 3: the last sum drops out. *)
+(* Theorem 6.4 for kappa = 3: the last sum drops out. *)
 Theorem kappa3_mean_square m (P : 'M[F]_(m, n)) (w : 'cV[F]_n) :
   E (fun o => sqnorm (P *m (R o)^T *m R o *m w - P *m w)) =
   k%:R^-1 * (sqnorm P * sqnorm w + sqnorm (P *m w)).
 Proof.
 by have [ind _] := g; rewrite (mean_square ME k0 ind kappa3_moments) subrr mul0r addr0.
 Qed.
-(* Proposition 6.14 (Worse than zero), for kappa = 3: (6.12), above |P|^2 for k <= n, and the best
+(* Proposition 6.13 (Worse than zero), for kappa = 3: (6.14), above |P|^2 for k <= n, and the best
    multiple. *)
 Theorem kappa3_worse_than_zero m (P : 'M[F]_(m, n)) :
   let loss c := E (fun o => sqnorm (c *: (P *m (R o)^T *m R o) - P)) in
@@ -165,7 +165,7 @@ transitivity (2%:R * 6%:R^-1 * s ^+ 4); first by ident.
 rewrite s4; transitivity (6%:R * 6%:R^-1 * (3%:R * k%:R^-1 ^+ 2) : F); first by ident.
 by rewrite six mul1r.
 Qed.
-(* Theorem 6.8: kappa = 1 for signs, kappa = 3 for Achlioptas. *)
+(* Theorem 6.4: kappa = 1 for signs, kappa = 3 for Achlioptas. *)
 Theorem sign_mean_square m n (P : 'M[F]_(m, n)) (w : 'cV[F]_n) :
   let R := @rademacher n in
   expectation sign_chance (fun o => sqnorm (P *m (R o)^T *m R o *m w - P *m w)) = k%:R^-1 *

@@ -1,4 +1,4 @@
-(* Chapter 6: Random projections of attention (Proposition 6.5) *)
+(* Page 6: Random projections of attention (Proposition 6.15) *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions identities random_projections random_projections_3.
 Set Implicit Arguments.
@@ -6,7 +6,7 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* Proposition 6.5 (Families): E [R^T R] = I. First the families with independent entries. *)
+(* Proposition 6.15 (Families): E [R^T R] = I. First the families with independent entries. *)
 Section Entries.
 Variables (F : realFieldType) (Om : Type) (E : (Om -> F) -> F) (k n : nat).
 Variables (R : Om -> 'M[F]_(k, n)) (kappa : F).

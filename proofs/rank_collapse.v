@@ -1,5 +1,5 @@
-(* Chapter 1, "Rank collapse" (notebooks/path_decomposition/rank_collapse.ipynb).
-   Propositions 2.12 and 2.13. Layers are those of paths.v; compile it first. *)
+(* Page 2, "Rank collapse" (notebooks/path_decomposition/rank_collapse.ipynb).
+   Propositions 2.16 and 2.17. Layers are those of paths.v; compile it first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions paths exponential.
 Set Implicit Arguments.
@@ -35,7 +35,7 @@ rewrite /res mulmxDr -/(res (ones *m _)) res_row addr0 mulmx_sumr.
 by apply: eq_bigr => h _; rewrite !mulmxA.
 Qed.
 
-(* Proposition 2.12 (a). Any rows s_h may be subtracted, probability vectors or not. *)
+(* Proposition 2.16 (a). Any rows s_h may be subtracted, probability vectors or not. *)
 Theorem subtract_rows (P : 'I_H -> 'M[F]_n.+1) (s : 'I_H -> 'rV[F]_n.+1) l X :
   (forall h, P h *m ones = ones) ->
   res (SA WV WO bV bO P l X) = res (\sum_h (P h - ones *m s h) *m res X *m W l h).
@@ -45,11 +45,11 @@ rewrite /res mulmx_sumr; apply: eq_bigr => h _.
 by rewrite !mulmxA [J *m (P h - _)]mulmxBr [J *m (ones *m _)]mulmxA centring_ones mul0mx subr0.
 Qed.
 
-(* Proposition 2.13 (Frozen attention has no cube). The matrices P l h are fixed. *)
+(* Proposition 2.17 (Frozen attention has no cube). The matrices P l h are fixed. *)
 Variable (P : nat -> 'I_H -> 'M[F]_n.+1).
 Hypothesis P1 : forall l h, P l h *m ones = ones.
 Definition frozen L X := SAN WV WO bV bO (fun l h _ => P l h) L X.
-(* (2.15): R_L from R_0. *)
+(* (2.26): R_L from R_0. *)
 Fixpoint residual L R : 'M[F]_(n.+1, d) :=
   if L is l.+1 then \sum_h J *m P l h *m residual l R *m W l h else R.
 Theorem frozen_residual L X : res (frozen L X) = residual L (res X).
@@ -72,7 +72,7 @@ rewrite /sqnorm exchange_big; apply: eq_bigr => j _; apply: eq_bigr => i _.
 by rewrite big_ord1 mxE.
 Qed.
 
-(* (2.16): one head in each layer. sigma l is any number with sigma |r| <= |J P r| for columns r of
+(* (2.27): one head in each layer. sigma l is any number with sigma |r| <= |J P r| for columns r of
    mean zero, tau l any number with tau |y| <= |y W| for rows y; the smallest singular values are
    the largest such numbers. *)
 Section LowerBound.
@@ -135,7 +135,7 @@ split; first by apply: frozen_residual => l h; apply: mul1mx.
 by move=> s; apply: subtract_rows => h; apply: mul1mx.
 Qed.
 
-(* Proposition 2.12 (b). Logits live in an additive group V, and e : V -> F turns sums into
+(* Proposition 2.16 (b). Logits live in an additive group V, and e : V -> F turns sums into
    products: V = F = the reals and e = exp on the page; V = int and e k = 2^k in exact
    arithmetic. *)
 Section Recursion.
@@ -149,7 +149,7 @@ Definition p := softmax e (fun k => ln (s k) + v k).
 (* s is a probability vector; ln inverts e at its entries and at the one sum. *)
 Hypotheses (s1 : \sum_k s k = 1) (lns : forall k, e (ln (s k)) = s k).
 Hypothesis lnT : e lambda = 1 + \sum_k s k * expm1 (v k).
-(* (2.14) *)
+(* (2.25) *)
 Theorem recursion j : p j - s j = s j * expm1 (v j - lambda).
 Proof.
 have eN x : e x * e (- x) = 1 by rewrite -eD subrr e0.

@@ -1,5 +1,5 @@
-(* Chapter 1, "Rank collapse" (notebooks/path_decomposition/rank_collapse.ipynb), continued.
-   Lemma 2.5, Theorem 3.11, Corollary 2.14. Compile five_theorems_one_matrix_3.v and
+(* Page 2, "Rank collapse" (notebooks/path_decomposition/rank_collapse.ipynb), continued.
+   Lemma 2.7, Theorem 2.3, Corollary 2.4. Compile five_theorems_one_matrix_3.v and
    four_questions.v first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
@@ -75,7 +75,7 @@ by have -> : z * (a + 1) - (a - 1) = 1 + z - a * (1 - z) by [ring]; rewrite subr
 Qed.
 End Tanh.
 
-(* Lemma 2.5 (A small spread): s = softmax(r) and p = softmax(r + e), where the entries of e lie in an
+(* Lemma 2.7 (A small spread): s = softmax(r) and p = softmax(r + e), where the entries of e lie in an
    interval of length eta. *)
 Section Spread.
 Variables (R : realFieldType) (exp : R -> R) (n : nat).
@@ -173,7 +173,7 @@ by rewrite mulr_ge0 ?(ltW M0) // mulr_ge0 ?sqr_ge0 // subr_ge0.
 Qed.
 End Spread.
 
-(* Theorem 3.11 (Contraction). *)
+(* Theorem 2.3 (Contraction). *)
 Section Contraction.
 Variables (R : realFieldType) (exp : R -> R) (n : nat).
 Hypothesis expE : exponential exp.
@@ -343,7 +343,7 @@ have := small L NL; rewrite ger0_norm ?exprn_ge0 // ltr_pdivl_mulr // => le.
 by apply: le_lt_trans le; rewrite ler_wpmul2l ?exprn_ge0 // ler_addl ler01.
 Qed.
 
-(* Corollary 2.14 (The cube): c delta'^2 <= (c delta^2)^3, and what that says of its logarithm. *)
+(* Corollary 2.4 (The cube): c delta'^2 <= (c delta^2)^3, and what that says of its logarithm. *)
 Theorem cube (wl : 'I_H -> head) bl x c delta delta' : 0 < c -> small_heads wl c ->
   (forall i k, len (x i - x k) <= delta) ->
   (exists i k, len (layer wl bl x i - layer wl bl x k) = delta') ->

@@ -1,4 +1,4 @@
-(* Reachability: which patterns serve every function of finite inputs. A version of Theorem 11.24, with
+(* Reachability: which patterns serve every function of finite inputs. A version of Theorem 12.4, with
    one number a token, uniform attention over A_k (all logits equal), a skip, value weight 1/2, and
    token-wise maps g between the layers:
    - what has not reached token k does not change its state (fields);
@@ -38,7 +38,7 @@ Variables (T V : finType) (A : nat -> T -> {set T}).
 Local Notation input := {ffun T -> V}.
 Local Notation n := #|T|.
 
-(* (11.2): whom token k has heard of after t layers, itself by the skip *)
+(* (12.2): whom token k has heard of after t layers, itself by the skip *)
 Local Notation heard := (heard_of (with_self A)).
 Lemma heard_mono s t k : s <= t -> heard s k \subset heard t k.
 Proof. by move/subnK <-; elim: (t - s) => // u IH; rewrite addSn heard_self;
@@ -52,7 +52,7 @@ Definition code (k : T) (v : V) : rat := ((enum_rank (k, v) : nat)%:R)%R.
 Fixpoint net c (g : nat -> rat -> rat) t (X : input) k : rat :=
   if t is l.+1 then layer c (g l) l (net c g l X) k else code k (X k).
 
-(* Theorem 11.24 (a) for these networks: what has not been heard of has no influence. *)
+(* Theorem 12.4 (a) for these networks: what has not been heard of has no influence. *)
 Lemma fields c g t (X X' : input) k : {in heard t k, X =1 X'} -> net c g t X k = net c g t X' k.
 Proof.
 elim: t k => [|t IH] k eqX /=; first by rewrite eqX ?set11.

@@ -1,4 +1,4 @@
-(* Chapter 7: Spectra and Linformer (Propositions 7.2, 7.4 a, 7.8, 7.9, 7.10, 7.12) *)
+(* Page 7: Spectra and Linformer (Propositions 7.5, 7.7 a, 7.11, 7.2, 7.13, 7.14) *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions.
 Set Implicit Arguments.
@@ -6,7 +6,7 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* Proposition 7.2 *)
+(* Proposition 7.5 *)
 Module Entropy.
 Section SVD.
 Variable F : rcfType.
@@ -18,12 +18,12 @@ rewrite -(mulmxA (U *m _) (V^T)) VV mulmx1 mxtrace_mulC !mulmxA UU mul1mx mulmx_
 by apply: eq_bigr => i _; rewrite !mxE expr2.
 Qed.
 
-(* 7.2 *)
+(* 7.5 *)
 Variables (ex ln : F -> F).
 Hypotheses lnK : forall x, 0 < x -> ex (ln x) = x.
 (* The Renyi entropy; of exp and ln only exp (ln x) = x for x > 0 is used. *)
 Definition H2 n (p : 'rV[F]_n) := - ln (\sum_j p 0 j ^+ 2).
-(* Proposition 7.2 (Diffuse heads compress), (7.2); k here is the index k + 1 of the page, counted
+(* Proposition 7.5 (Diffuse heads compress), (7.4); k here is the index k + 1 of the page, counted
    from 0. *)
 Theorem entropy n (P U V : 'M[F]_n) s (k : 'I_n) : stochastic P -> is_svd P U s V ->
   s k <= Num.sqrt (sqnorm P) / Num.sqrt k.+1%:R /\ sqnorm P = \sum_i ex (- H2 (row i P)).
@@ -48,7 +48,7 @@ apply/negP => /eqP z; have : \sum_j P i j = 0.
   exact: (@psumr_eq0P _ _ predT _ (fun j _ => sqr_ge0 (P i j)) z j isT).
 by rewrite (P1 i) => /eqP; rewrite oner_eq0.
 Qed.
-(* Proposition 7.2, last sentence: for each k some P has equality (k + 1 blocks of one token). *)
+(* Proposition 7.5, last sentence: for each k some P has equality (k + 1 blocks of one token). *)
 Theorem entropy_sharp k : let P := 1%:M : 'M[F]_k.+1 in
   exists (U V : 'M[F]_k.+1) (s : 'I_k.+1 -> F), [/\ stochastic P, is_svd P U s V &
   s ord_max = Num.sqrt (sqnorm P) / Num.sqrt k.+1%:R].
@@ -63,10 +63,10 @@ Qed.
 End SVD.
 End Entropy.
 
-(* Proposition 7.8 *)
+(* Proposition 7.11 *)
 Module Pairs.
 (* pairs *)
-(* Proposition 7.8 (Any pairs): E = S K^+, F = T V^+. *)
+(* Proposition 7.11 (Any pairs): E = S K^+, F = T V^+. *)
 Theorem any_pairs (F : fieldType) n d k e (K : 'M[F]_(n, d)) (V : 'M[F]_(n, e)) :
   \rank K = d -> \rank V = e -> forall (S : 'M_(k, d)) (T : 'M_(k, e)),
   exists E' F' : 'M_(k, n), E' *m K = S /\ F' *m V = T.
@@ -83,9 +83,9 @@ Example two_tokens (S T : 'M[rat]_2) :
 Proof. by apply: any_pairs; rewrite mxrank1. Qed.
 End Pairs.
 
-(* Propositions 7.4 (a) and 7.9, first half *)
+(* Propositions 7.7 (a) and 7.2, first half *)
 Module Partial.
-(* Proposition 7.9, first half: fixed E and F with k < n rows lose some values, whatever the
+(* Proposition 7.2, first half: fixed E and F with k < n rows lose some values, whatever the
   inputs are. *)
 Theorem kernel (F : fieldType) k n (M : 'M[F]_(k, n)) : (k < n)%N ->
   exists2 V : 'cV[F]_n, V != 0 & forall m (weights : 'M_(m, k)), weights *m (M *m V) = 0.
@@ -97,7 +97,7 @@ exists v^T => [|m weights]; first by rewrite trmx_eq0.
 by rewrite uE trmx_mul trmxK [M *m _]mulmxA mulmx_coker mul0mx mulmx0.
 Qed.
 
-(* Proposition 7.4 (a): a causal attention matrix is invertible. *)
+(* Proposition 7.7 (a): a causal attention matrix is invertible. *)
 Theorem causal_invertible (F : fieldType) n (P : 'M[F]_n) :
   (forall i j : 'I_n, (i < j)%N -> P i j = 0) -> (forall i, P i i != 0) -> P \in unitmx.
 Proof.
@@ -106,15 +106,15 @@ by rewrite unitmxE (det_trig trig) unitfE; apply/prodf_neq0 => i _.
 Qed.
 End Partial.
 
-(* Proposition 7.10 *)
+(* Proposition 7.13 *)
 Module Vacuous.
 Section Vacuous.
 Variable F : rcfType.
 Variables (n d : nat) (V : 'M[F]_(n, d)) (t eps s : F) (p : 'rV[F]_n).
 Hypotheses (tV : spectral_norm V t) (e0 : 0 < eps) (s0 : 0 <= s).
-(* The inequality (7.7) for an output, in row i; p is P_i. *)
+(* The inequality (7.2) for an output, in row i; p is P_i. *)
 Definition bound (out : 'rV[F]_d) := norm (out - p *m V) <= eps * norm p * t.
-(* Proposition 7.10 (A bound that zero meets), first sentence. *)
+(* Proposition 7.13 (A bound that zero meets), first sentence. *)
 Theorem zero_meets : bound 0 <-> norm (p *m V) <= eps * norm p * t.
 Proof.
 rewrite /bound sub0r; have -> // : norm (- (p *m V)) = norm (p *m V).
@@ -131,7 +131,7 @@ have -> : \sum_i \sum_(c0 < 1) (delta_mx c 0 : 'cV[F]_d) i c0 ^+ 2 = 1.
   by rewrite big_ord1 mxE ic expr0n.
 by rewrite mulr1.
 Qed.
-(* Proposition 7.10, second sentence, (7.8): s is the largest value over the root mean square. *)
+(* Proposition 7.13, second sentence, (7.11): s is the largest value over the root mean square. *)
 Theorem diffuse : (0 < n)%N -> (forall j, 0 <= p 0 j) -> \sum_j p 0 j = 1 ->
   (forall j, norm (row j V) <= s * (norm V / Num.sqrt n%:R)) ->
   s ^+ 2 * d%:R / eps ^+ 2 <= n%:R * norm p ^+ 2 -> bound 0.
@@ -182,7 +182,7 @@ by rewrite -ler_sqr ?nnegrE ?ler01 // expr1n.
 Qed.
 End Vacuous.
 
-(* Proposition 7.12 *)
+(* Proposition 7.14 *)
 Module NoCausalForm.
 Section Causal.
 Variable F : realFieldType.
@@ -190,7 +190,7 @@ Variables (ex : F -> F) (ln : F -> F) (c : F).
 Hypotheses (ex_gt0 : forall x, 0 < ex x) (lnK : forall x, 0 < x -> ex (ln x) = x) (c0 : c != 0).
 (* Softmax is with a positive function ex that takes every positive value; c stands for sqrt(d). *)
 Variables (n k d dv : nat).
-(* Definition 7.7 (Linformer attention); G is the F of the page. *)
+(* Definition 7.1 (Linformer attention); G is the F of the page. *)
 Definition linformer (E G : 'M[F]_(k, n)) (Q K : 'M[F]_(n, d)) (V : 'M[F]_(n, dv)) : 'M[F]_(n,
   dv) :=
   softmax_rows ex (c^-1 *: (Q *m (E *m K)^T)) *m (G *m V).
@@ -220,7 +220,7 @@ have e b : ex ((c^-1 *: (\matrix_(i, j) (c *+ (j == o)) *m (\matrix_(a, j) (ln (
 by rewrite (eq_bigr _ (fun l _ => e l)) e p1 divr1.
 Qed.
 
-(* Proposition 7.12 (No causal form): the columns j > i of F are zero. Positive weights span:
+(* Proposition 7.14 (No causal form): the columns j > i of F are zero. Positive weights span:
    uniform ones, and ones with twice the weight on a. *)
 Theorem causal (E G : 'M[F]_(k, n)) (i : 'I_n) : row_free E -> (0 < d)%N -> (0 < dv)%N ->
   causal_row E G i ->
@@ -257,7 +257,7 @@ rewrite -mulr_sumr big_split /= s1 add0r (bigD1 a) //= eqxx mul1r big1 => [|b /n
   by rewrite mul0r.
 by rewrite addr0 => /eqP; rewrite mulf_eq0 invr_eq0 gt_eqF //= => /eqP.
 Qed.
-(* Proposition 7.12, second sentence: every output is a multiple of the first value. *)
+(* Proposition 7.14, second sentence: every output is a multiple of the first value. *)
 Theorem all_rows (E G : 'M[F]_(k, n)) (o : 'I_n) : nat_of_ord o = 0%N -> row_free E -> (0 < d)%N
   -> (0 < dv)%N -> (forall i, causal_row E G i) ->
   forall Q K V i, exists t, row i (linformer E G Q K V) = t *: row o V.

@@ -1,4 +1,4 @@
-(* Chapter 7: Spectra and Linformer (Theorem 7.1) *)
+(* Page 7: Spectra and Linformer (Theorem 7.3) *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions.
 Set Implicit Arguments.
@@ -56,7 +56,7 @@ Qed.
 Section Decomposed.
 Variables (m n r : nat) (P : 'M[F]_(m, n)) (U : 'M[F]_(m, r)) (s : 'I_r -> F) (V : 'M[F]_(n, r)).
 Hypothesis svd : is_svd P U s V.
-(* Theorem 7.1 (Best rank k): |P - B|_2 >= s_(k+1), which is s k here. t is any bound of |(P - B) x|
+(* Theorem 7.3 (Best rank k): |P - B|_2 >= s_(k+1), which is s k here. t is any bound of |(P - B) x|
    over |x|; the 2-norm is the least. *)
 Theorem best_2norm (k : 'I_r) (B : 'M[F]_(m, n)) t : (\rank B <= k)%N -> 0 <= t ->
   (forall x : 'cV[F]_n, sqnorm ((P - B) *m x) <= t ^+ 2 * sqnorm x) -> s k <= t.
@@ -93,7 +93,7 @@ have [jk|/zE ->] := boolP (j <= k)%N; last by rewrite expr0n !mulr0.
 by rewrite ler_wpmul2r ?sqr_ge0 // ler_sqr ?nnegrE // dec.
 Qed.
 
-(* Theorem 7.1: |P - B|_F^2 is at least the sum of s_j^2 over j > k (j >= k, counted from 0). *)
+(* Theorem 7.3: |P - B|_F^2 is at least the sum of s_j^2 over j > k (j >= k, counted from 0). *)
 Theorem best_frobenius k (B : 'M[F]_(m, n)) : (\rank B <= k)%N ->
   \sum_(j < r | (k <= j)%N) s j ^+ 2 <= sqnorm (P - B).
 Proof.
@@ -165,7 +165,7 @@ rewrite ltnNge kj mulr0n sub0r mulrBr mulr1 addrAC subrr add0r !mulrN ler_opp2.
 by rewrite ler_wpmul2r // ler_sqr ?nnegrE // dec.
 Qed.
 
-(* Theorem 7.1, last sentence: the first k terms have rank at most k ... *)
+(* Theorem 7.3, last sentence: the first k terms have rank at most k ... *)
 Theorem truncated_rank (k : 'I_r) : (\rank (truncated k U s V) <= k)%N.
 Proof.
 rewrite /truncated; apply: leq_trans (mxrankM_maxl _ _) _; apply: leq_trans (mxrankM_maxr _ _) _.

@@ -1,4 +1,4 @@
-(* Chapter 7: Spectra and Linformer (Theorem 7.6) *)
+(* Page 7: Spectra and Linformer (Theorem 7.10) *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions identities logarithmic_dimension random_projections random_projections_3.
 Import Mean.
@@ -7,7 +7,7 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* Theorem 7.6 (Random products) (a): R has independent N(0, 1/k) entries. *)
+(* Theorem 7.10 (Random products) (a): R has independent N(0, 1/k) entries. *)
 Section Kappa3.
 Variables (F : realFieldType) (Om : Type) (E : (Om -> F) -> F) (k n : nat).
 Variable R : Om -> 'M[F]_(k, n).
@@ -22,7 +22,7 @@ by apply: (Eext ME) => o; rewrite /G !mulmxA.
 Qed.
 End Kappa3.
 
-(* Theorem 7.6 (b) *)
+(* Theorem 7.10 (b) *)
 Section Drawn.
 Variables (F : rcfType) (m n d k : nat) (P : 'M[F]_(m, n)) (V : 'M[F]_(n, d)).
 Hypothesis k0 : (0 < k)%N.
@@ -106,7 +106,7 @@ Proof.
 rewrite mxE [X in _ + X]mxE estimate_entry /dev; move: ((P *m V) i l) => mu.
 by rewrite sumrB sumr_const card_ord -[mu *+ k]mulr_natl mulrBr [k%:R^-1 * (k%:R * mu)]mulrA mulVf // mul1r.
 Qed.
-(* Theorem 7.6 (b): the mean is P V ... *)
+(* Theorem 7.10 (b): the mean is P V ... *)
 Theorem drawn_mean i l : mean (fun o : draw => estimate o i l) = (P *m V) i l.
 Proof.
 rewrite (mean_eq (fun o => estimate_entry o i l)) meanZ mean_sum (eq_bigr (fun=> (P *m V) i l)) => [|a _].
@@ -169,7 +169,7 @@ by apply: sumr_ge0 => j _; rewrite mulr_ge0 ?sqr_ge0.
 Qed.
 End Chances.
 
-(* (7.5): the chances p_j = c_j / sum of c, if not all c_j are 0. *)
+(* (7.9): the chances p_j = c_j / sum of c, if not all c_j are 0. *)
 Section Best.
 Let S := \sum_j c j.
 Hypothesis S0 : 0 < S.
@@ -196,7 +196,7 @@ Proof.
 move=> p0 p1 seen; rewrite best_error (drawn_error p1 seen).
 by rewrite ler_wpmul2l ?invr_ge0 ?ler0n // ler_add2r chances_low.
 Qed.
-(* (c) (7.5) is never more than (7.4). *)
+(* (c) (7.9) is never more than (7.8). *)
 Theorem drawn_below_kappa3 :
   k%:R^-1 * (S ^+ 2 - sqnorm (P *m V)) <= k%:R^-1 * (sqnorm P * sqnorm V + sqnorm (P *m V)).
 Proof.

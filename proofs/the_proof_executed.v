@@ -1,7 +1,7 @@
-(* Chapter 12, "The universality proof, executed"
+(* Page 13, "The universality proof, executed"
    (notebooks/sparse_universality/the_proof_executed.ipynb).
-   Lemmas 12.3 to 12.6, Theorem 12.7, Lemma 12.9 and Proposition 12.10; at the end, that heads of hardmax
-   attention do what the automaton of Lemma 12.5 and Theorem 12.7 does. *)
+   Lemmas 13.4 to 13.7, Theorem 13.8, Lemma 13.9 and Proposition 13.14; at the end, that heads of hardmax
+   attention do what the automaton of Lemma 13.6 and Theorem 13.8 does. *)
 From Coq Require Import ZArith ZifyClasses ZifyInst ZifyBool Lia.
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions patterns_and_conditions.
@@ -12,10 +12,10 @@ Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
 
-(* Whom a token has heard of after t layers of a pattern of p steps, (11.2). *)
+(* Whom a token has heard of after t layers of a pattern of p steps, (12.2). *)
 Local Notation heard p A := (heard_of (fun t => A (t %% p)%N)).
 
-(* Lemma 12.3 (Quantiser). *)
+(* Lemma 13.4 (Quantiser). *)
 Section Quantiser.
 Variables (R : realFieldType) (n d : nat).
 Definition phi (t : R) := if (0 <= t) && (t < 1) then - t else 0.
@@ -69,7 +69,7 @@ have [||e _] := @quantise _ 2 1 1 (const_mx (1 + 2%:R^-1) : 'M[rat]_(2, 1)) (\ma
 by rewrite e; apply/matrixP => r c; rewrite !mxE.
 Qed.
 
-(* Lemma 12.4 (Selective shift). *)
+(* Lemma 13.5 (Selective shift). *)
 Section Shift.
 Variables (R : realFieldType) (n : nat) (A : {set 'I_n}) (a : 'I_n -> R) (j : 'I_n).
 Hypothesis selfloop : j \in A.
@@ -132,7 +132,7 @@ by rewrite /= muln1.
 Qed.
 
 
-(* Lemma 12.5 (Sweep). The path is gamma 0, ..., gamma (n - 1), from 0. *)
+(* Lemma 13.6 (Sweep). The path is gamma 0, ..., gamma (n - 1), from 0. *)
 Section SweepLayers.
 Local Open Scope nat_scope.
 Variables (n p N B : nat) (A : nat -> 'I_n -> {set 'I_n}) (gamma : nat -> 'I_n).
@@ -143,7 +143,7 @@ Hypothesis c2 : forall i, i.+1 < n -> exists2 l, l < p & gamma i \in A l (gamma 
 Definition low i := if i is j.+1 then j * B else n.-1 * B.
 Variable x : nat -> nat.
 Hypothesis x_low : forall i, i < n -> low i <= x i < low i + N.
-(* Lemma 12.4: whoever has the id v moves by N (max - min); by condition 1 it is itself among
+(* Lemma 13.5: whoever has the id v moves by N (max - min); by condition 1 it is itself among
    those that it reads, so the minimum may start from its own id *)
 Definition move (S : 'I_n -> {set 'I_n}) v (a : 'I_n -> nat) j :=
   if a j == v then a j + N * (\max_(k in S j) a k - \big[minn/a j]_(k in S j) a k) else a j.
@@ -153,7 +153,7 @@ Definition sweep_layer i (a : 'I_n -> nat) (vl : nat * nat) :=
   if gamma i.-1 \in A vl.2 (gamma i) then move (A vl.2) vl.1 a else a.
 Definition stage i a := foldl (sweep_layer i) a (stage_layers i).
 Fixpoint sweep_to i a := if i is j.+1 then stage i (sweep_to j a) else a.
-(* (12.4) *)
+(* (13.4) *)
 Fixpoint y i := if i is j.+1 then x i + N * (y j - x i) else x 0.
 
 (* the intervals are disjoint, and that of gamma 0 is the last *)
@@ -297,7 +297,7 @@ have le : n.-1 * B <= n.-1 * (2 * N) by rewrite leq_mul2l (ltnW B2) orbT.
 have eN : n * N = n.-1 * N + N by rewrite -{1}(prednK n0) mulSn addnC.
 by move: le; rewrite eN mulnCA; move: N1; arith.
 Qed.
-(* Lemma 12.6 (Residues). y_n determines the whole input. *)
+(* Lemma 13.7 (Residues). y_n determines the whole input. *)
 Theorem residues x x' : in_range x -> in_range x' -> y N x n.-1 = y N x' n.-1 ->
   forall i, i < n -> x i = x' i.
 Proof.
@@ -320,12 +320,12 @@ move: e b b' => /=; rewrite ex => /addnI/eqP; rewrite eqn_pmul2l ?(ltnW N1) // =
 by arith.
 Qed.
 End SweepBounds.
-(* Example 12.2: N = B = 2; the inputs (2, 1) and (3, 1) give 3 and 5 *)
+(* Example 13.1: N = B = 2; the inputs (2, 1) and (3, 1) give 3 and 5 *)
 Example sweep_2 : [/\ in_range 2 2 2 (nth 0 [:: 2; 1])%N, (y 2 (nth 0 [:: 2; 1]) 1 = 3)%N
   & (y 2 (nth 0 [:: 3; 1]) 1 = 5)%N].
 Proof. by split=> // -[|[|i]]. Qed.
 
-(* Theorem 12.7 (Contextual map), the steps after (12.6). *)
+(* Theorem 13.8 (Contextual map), the steps after (13.6). *)
 (* the quotient by C^s is y_n *)
 Theorem quotient (C s m y a : nat) : ((C.+1 ^ s - C ^ s) * m < C ^ s)%N -> (y <= m)%N ->
   (C ^ s * y <= a <= C.+1 ^ s * y)%N -> (a %/ C ^ s = y)%N.
@@ -339,7 +339,7 @@ rewrite -ltn_subLR ?leq_mul2r ?CC ?orbT // -mulnBl.
 by apply: leq_ltn_trans gapC; rewrite leq_mul2l ym orbT.
 Qed.
 
-(* (12.6): the all-max layers a_j + C max over A_j, from the ids after the sweep *)
+(* (13.6): the all-max layers a_j + C max over A_j, from the ids after the sweep *)
 Section Share.
 Local Open Scope nat_scope.
 Variables (T : finType) (p : nat) (A : nat -> T -> {set T}) (C m : nat) (y : T -> nat) (last : T).
@@ -376,7 +376,7 @@ by rewrite !modn_small // (leq_ltn_trans _ mC) // (leq_trans (y_last _)).
 Qed.
 End Share.
 
-(* Lemma 12.9 (Value map). *)
+(* Lemma 13.9 (Value map). *)
 Section Values.
 Variables (R : realFieldType) (n d K : nat).
 Local Notation grid := {ffun 'I_n * 'I_d -> 'I_K}.       (* grid inputs *)
@@ -437,7 +437,7 @@ exact: (e ([ffun=> ord0], ord0)).
 Qed.
 
 
-(* Proposition 12.10 (Condition 3 is needed). *)
+(* Proposition 13.14 (Condition 3 is needed). *)
 Section Hears.
 Variables (T : finType) (p : nat) (A : nat -> T -> {set T}).
 Hypothesis p0 : (0 < p)%N.
@@ -516,7 +516,7 @@ Example never_heard_met : exists j k, forall t,
   k \notin heard 1 (fun _ (k : 'I_2) => [set k]) t j.
 Proof. by have [c1 c3] := hears_2; apply: (never_heard _ c1 c3). Qed.
 
-(* Theorem 12.7 (Contextual map). *)
+(* Theorem 13.8 (Contextual map). *)
 Section ContextualMap.
 Local Open Scope nat_scope.
 Variables (n p N B C s : nat) (A : nat -> 'I_n -> {set 'I_n}) (gamma : nat -> 'I_n).
@@ -526,7 +526,7 @@ Hypothesis gamma_onto : forall k, exists2 i, i < n & gamma i = k.
 Hypothesis c2 : forall i, i.+1 < n -> exists2 l, l < p & gamma i \in A l (gamma i.+1).
 Let m := y N (extreme n N B) n.-1.
 Hypothesis B2 : B < 2 * N.
-Hypothesis gapC : (C.+1 ^ s - C ^ s) * m < C ^ s.     (* (12.5) *)
+Hypothesis gapC : (C.+1 ^ s - C ^ s) * m < C ^ s.     (* (13.5) *)
 (* the ids after the sweep and s all-max layers *)
 Definition context a := ids p A C (sweep_to p N B A gamma n.-1 a) s.
 Lemma m_lt_C : m < C.
@@ -574,7 +574,7 @@ clear e q q'; elim: (s) j' => [|t IH] k /=; first exact: eq_y.
 by rewrite IH; congr (_ + _ * _); apply: eq_bigr => i _; apply: IH.
 Qed.
 End ContextualMap.
-(* Example 12.2: two tokens, two cells, dense attention, C = 7 *)
+(* Example 13.1: two tokens, two cells, dense attention, C = 7 *)
 Example context_7 x a : in_range 2 2 2 x -> (forall i, (i < 2)%N -> a (inord i : 'I_2) = x i) ->
   forall j, (@context 2 1 2 2 7 1 (fun _ _ => setT) inord a j %/ 7 = y 2 x 1)%N.
 Proof.
@@ -589,7 +589,7 @@ exact: q.
 Qed.
 
 (* The automaton and the heads: on ids that are whole numbers, the layers of hardmax heads of
-   Lemma 12.4 do what `move`, the sweep and the all-max layers do with natural numbers. *)
+   Lemma 13.5 do what `move`, the sweep and the all-max layers do with natural numbers. *)
 Section Heads.
 Variables (R : realFieldType) (n p N B C s : nat) (A : nat -> 'I_n -> {set 'I_n}) (gamma : nat -> 'I_n).
 Hypotheses (p0 : (0 < p)%N) (c1 : condition1 p A).
@@ -683,7 +683,7 @@ Theorem head_contextE a : head_context (real_ids a) =1 real_ids (context p N B C
 Proof. by apply: head_shareE; apply: head_sweepE. Qed.
 End Heads.
 
-(* (12.2): the id of a row of grid numbers z_0, ..., z_(d-1) < K is the sum of the z_c K^c. *)
+(* (13.3): the id of a row of grid numbers z_0, ..., z_(d-1) < K is the sum of the z_c K^c. *)
 Section Grid.
 Local Open Scope nat_scope.
 Lemma digits_lt K d (f : nat -> nat) : (forall c, c < d -> f c < K) -> \sum_(c < d) f c * K ^ c < K ^ d.
@@ -714,7 +714,7 @@ Hypotheses (c1 : condition1 p A) (c3 : full p A s).
 Hypothesis gamma_onto : forall k, exists2 i, i < n & gamma i = k.
 Hypothesis c2 : forall i, i.+1 < n -> exists2 l, l < p & gamma i \in A l (gamma i.+1).
 Hypothesis B2 : B < 2 * N.
-Hypothesis gapC : (C.+1 ^ s - C ^ s) * y N (extreme n N B) n.-1 < C ^ s.     (* (12.5) *)
+Hypothesis gapC : (C.+1 ^ s - C ^ s) * y N (extreme n N B) n.-1 < C ^ s.     (* (13.5) *)
 Local Notation grid := {ffun 'I_n * 'I_d -> 'I_K}.
 Definition row_id (g : grid) j := \sum_(c < d) g (j, c) * K ^ c.
 (* A position code adds e_j to the id of token j, so that those of gamma i begin at low i. *)
@@ -744,7 +744,7 @@ Proof.
 by move=> i ilt; rewrite /input_id codes // leq_addr ltn_add2l row_id_lt.
 Qed.
 
-(* Theorem 12.7, from grid inputs to ids, by the heads: the ids are whole numbers, all n K^(nd) are
+(* Theorem 13.8, from grid inputs to ids, by the heads: the ids are whole numbers, all n K^(nd) are
    distinct, and the quotient by C^s is y_n. *)
 Theorem grid_contexts (R : realFieldType) :
   let id g := context p N B C s A gamma (input_id g) in

@@ -1,6 +1,6 @@
-(* Chapter 12, "The universality proof, executed"
+(* Page 13, "The universality proof, executed"
    (notebooks/sparse_universality/the_proof_executed.ipynb), continued.
-   Proposition 12.8 (Layers and bits). Compile the_proof_executed.v first. *)
+   Proposition 13.10 (Layers and bits). Compile the_proof_executed.v first. *)
 From mathcomp Require Import all_ssreflect.
 Require Import patterns_and_conditions the_proof_executed.
 Set Implicit Arguments.
@@ -20,7 +20,7 @@ rewrite sumnE big_map (eq_bigr (fun _ => K ^ d * p)) => [|i _].
 by rewrite /= size_allpairs !size_iota.
 Qed.
 
-(* (12.5) *)
+(* (13.5) *)
 Definition large s m C := (C.+1 ^ s - C ^ s) * m < C ^ s.
 (* (1 + 1/C)^s < 1 / (1 - s/C) *)
 Lemma geometric C s : 0 < C -> 0 < s -> C.+1 ^ s * (C - s) < C ^ s.+1.
@@ -36,7 +36,7 @@ apply: leq_ltn_trans (_ : C * (C.+1 ^ s.+1 * (C - s.+1)) < _).
 by rewrite [C ^ s.+3]expnS ltn_pmul2l.
 Qed.
 
-(* C = 2 s m satisfies (12.5), so the least C is at most 2 s m. *)
+(* C = 2 s m satisfies (13.5), so the least C is at most 2 s m. *)
 Theorem large_enough s m : 0 < s -> 0 < m -> large s m (2 * s * m).
 Proof.
 move=> s0 m0; set C := 2 * s * m; have C0 : 0 < C by rewrite !muln_gt0 s0.
@@ -54,7 +54,7 @@ Qed.
 
 (* No id exceeds (C + 1)^s m, and for the least C it is below (2 n N^n)^(s+1) (2 s)^s: it has no
    more bits than this number, whose logarithm is (s + 1) log_2 (2 n N^n) + s log_2 (2 s). The ids after
-   the sweep are at most m, and m < 2 n N^n (Lemma 12.5, sweep_bound). *)
+   the sweep are at most m, and m < 2 n N^n (Lemma 13.6, sweep_bound). *)
 Section Bits.
 Variables (T : finType) (p : nat) (A : nat -> T -> {set T}) (C m n N s : nat).
 Variables (y : T -> nat) (last : T).
@@ -71,7 +71,7 @@ Proof.
 suff lt : ids p A C y s j < (2 * n * N ^ n) ^ s.+1 * (2 * s) ^ s.
   by split; rewrite // ltnS leq_trunc_log // ltnW.
 have [gapC /(_ _ (large_enough s0 m0)) C_le] := least.
-(* (C + 1)^s m < C^s (m + 1), by (12.5) *)
+(* (C + 1)^s m < C^s (m + 1), by (13.5) *)
 have : C.+1 ^ s * m < C ^ s * m.+1.
   rewrite mulnS addnC -ltn_subLR ?leq_mul2r ?leq_exp2r ?leqnSn ?orbT // -mulnBl; exact: gapC.
 move/(leq_ltn_trans (largest_id j))/leq_trans; apply.

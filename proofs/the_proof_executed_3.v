@@ -1,6 +1,6 @@
-(* Chapter 12, "The universality proof, executed"
+(* Page 13, "The universality proof, executed"
    (notebooks/sparse_universality/the_proof_executed.ipynb), continued.
-   Theorem 12.1: the parts of the_proof_executed.v put together, from the input to the output. Compile
+   Theorem 13.2: the parts of the_proof_executed.v put together, from the input to the output. Compile
    the_proof_executed.v and the_proof_executed_2.v first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions patterns_and_conditions the_proof_executed the_proof_executed_2.
@@ -21,7 +21,7 @@ Local Notation Q := (grid * 'I_n)%type.
 Local Notation mat := 'M[R]_(n, d.+1).
 Implicit Types (Z X : mat) (g : grid).
 
-(* (12.2) *)
+(* (13.3) *)
 Definition N := (K ^ d.+1)%N.
 Definition B := (\sum_(c < d.+1) K * K ^ c)%N.
 Definition u : 'cV[R]_d.+1 := \col_c (K ^ c)%:R.
@@ -130,7 +130,7 @@ rewrite big_ord_recr /= [(K ^ d'.+2)%N]expnS mul2n -addnn.
 rewrite ltn_add2r; by apply: leq_trans IH _; rewrite leq_mul2r K1 orbT.
 Qed.
 
-(* What C must be: (12.5), and all ids above all wanted rows. *)
+(* What C must be: (13.5), and all ids above all wanted rows. *)
 Hypothesis gapC : ((C.+1 ^ s - C ^ s) * y N (extreme n N B) n.-1 < C ^ s)%N.
 Hypothesis above : forall q : Q, `|number u (wanted q)| + 2%:R^-1 < C%:R.
 Lemma low_codes i : (i < n)%N -> (code (gamma i) * B = low n B i)%N.
@@ -209,7 +209,7 @@ by rewrite looked_up /wanted /= scalerA mulVf ?scale1r // gt_eqF.
 Qed.
 End Network.
 
-(* Theorem 12.1 (Universality): omega is any bound of how far f changes when no entry changes by more
+(* Theorem 13.2 (Universality): omega is any bound of how far f changes when no entry changes by more
    than 1 / (2K), at the input X. The order of condition 2 is gamma 0, ..., gamma (n - 1). *)
 Theorem universality (R : archiFieldType) (n d p K s : nat) (A : nat -> 'I_n -> {set 'I_n})
     (gamma : nat -> 'I_n) (f : 'M[R]_(n, d.+1) -> 'M[R]_(n, d.+1)) :
