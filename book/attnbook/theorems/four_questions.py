@@ -797,7 +797,7 @@ EXPONENTS = Case(exponents)
     broken={"two logarithms": {"_more": True}},
 )
 def logarithms(largest: int, *, _more=False) -> Verdict:
-    """A rank of order log n, as that of Theorem 2.5, stays within a fixed multiple of
+    """A rank of order log n, as that of Theorem 2.3, stays within a fixed multiple of
     log n; log n times as much does not.
 
     Measured: the largest quotient of the rank that the lemma of Johnson and
