@@ -866,6 +866,12 @@ MUTATIONS = {
         "return normal / k",
         "jl.norm-law",
     ),
+    "projection: scale of signs": jl(
+        "lowrank",
+        "return _signs((k, n), g) / math.sqrt(k)",
+        "return _signs((k, n), g) / math.sqrt(2 * k)",
+        "jl.signs",
+    ),
     "projection: scale of Achlioptas": jl(
         "lowrank",
         "math.sqrt(3 / k)",

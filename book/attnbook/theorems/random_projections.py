@@ -909,3 +909,59 @@ def rank_of_the_surrogate(p: Sequence, r: Sequence, *, _repeated=False) -> Verdi
     columns = [list(column) for column in zip(*r)]
     got = certify.rank(certify.product(p, columns, r))
     return at_most(abs(got - min(len(r), certify.rank(p))), 0)
+
+
+def cloud(count=10, n=200) -> Tensor:
+    """(count, n): Gaussian points."""
+    return randn(count, n, seed=12)
+
+
+def rows_for(count: int, eps: float) -> int:
+    """The k of (6.15), at least 1."""
+    return max(1, math.ceil(4 * math.log(count) / (eps**2 / 2 - eps**3 / 3)))
+
+
+def clouds(count=10, n=200, eps=0.5, k=None) -> dict:
+    """Points, the error allowed, and how many rows if not those of the formula."""
+    return {"points": cloud(count, n), "eps": eps, "k": k}
+
+
+CLOUD = Case(clouds)
+
+
+@claim(
+    "jl.signs",
+    cases=[CLOUD, CLOUD.but(count=4, n=40, eps=1.0), CLOUD.but(count=2, n=300)],
+    controls=[CLOUD.but(k=4)],
+    broken={"not divided": {"_divided": False}},
+)
+def all_distances(
+    points: Tensor, eps: float, k: int | None = None, *, _divided=True
+) -> Verdict:
+    """Some matrix of signs over sqrt(k) keeps all distances of N points up to 1 +- eps.
+
+        k >= 4 ln N / (eps^2 / 2 - eps^3 / 3)
+
+    Measured: the largest change of a squared distance, relative to it and to eps, by
+    the best of 20 draws.
+
+    Args:
+        points: (N, n), all different, with n at least k.
+        k: None for the least that the formula allows.
+
+    Claim: jl.signs
+    """
+    require(points.ndim == 2, f"points must be a matrix, got {points.ndim} axes")
+    finite(points=points)
+    require(0 < eps <= 1, f"eps must lie in (0, 1], got {eps}")
+    count, n = points.shape
+    one, two = torch.triu_indices(count, count, 1)
+    apart = points[one] - points[two]
+    before = apart.square().sum(-1)
+    require(bool((before > 0).all()), "points: two of them are equal")
+    if k is None:
+        k = rows_for(count, eps)
+    r = drawn(k, n, 20, "rademacher")
+    after = (apart @ r.mT).square().sum(-1) * (1 if _divided else k)
+    worst = (after / before - 1).abs().amax(-1)
+    return at_most(float(worst.min()) / eps, 1)
