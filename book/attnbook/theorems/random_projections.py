@@ -951,10 +951,11 @@ def all_distances(
 
     Claim: jl.signs
     """
-    require(points.ndim == 2, f"points must be a matrix, got {points.ndim} axes")
-    finite(points=points)
+    _check_tensor("points", points, "N n")
     require(0 < eps <= 1, f"eps must lie in (0, 1], got {eps}")
     count, n = points.shape
+    if count == 1:
+        return at_most(0, 0)  # there are no distances
     one, two = torch.triu_indices(count, count, 1)
     apart = points[one] - points[two]
     before = apart.square().sum(-1)
