@@ -1,4 +1,4 @@
-// Folds: a link into one opens it, and in print all stand open. Paper is light. The menu
+// Folds: a link into one opens it, and in print all stand open but what Coq reads. Paper is light. The menu
 // that prints a page prints its story alone, too.
 (() => {
   const place = () => {
@@ -37,8 +37,9 @@
   const openAll = () => {
     theme = document.documentElement.dataset.theme;
     document.documentElement.dataset.theme = "light";
-    opened = [...document.querySelectorAll(".bd-article details:not([open])")];
+    opened = [...document.querySelectorAll(".bd-article details:not([open]):not(.formal)")];
     for (const fold of opened) fold.open = true;
+    for (const image of document.querySelectorAll(".bd-article img")) image.loading = "eager";
     const raw = [...document.querySelectorAll(".math")].filter((f) => !f.querySelector("mjx-container"));
     if (raw.length) window.MathJax?.typeset?.(raw);
   };
