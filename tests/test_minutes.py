@@ -133,11 +133,11 @@ def test_minutes_add_up_and_are_rounded_up():
 @pytest.mark.parametrize(
     ("found", "seconds", "line"),
     [
-        ((1, 1, 1), None, "*Survey page · story 1 minute, 2 if this is new.*"),
+        ((1, 1, 1), None, "*Survey page · story 1 minute (2 if this is new).*"),
         (
             (14.0, 41.0, 66.0),
             30,
-            "*Survey page · story 15 minutes, 25 if this is new, with folded "
+            "*Survey page · story 15 minutes (25 if this is new), with folded "
             "proofs 45, everything 70 "
             "· runs in a minute.*",
         ),
@@ -199,7 +199,7 @@ def title(book):
 
 def test_clean_writes_true_minutes_and_check_knows_false_ones(book):
     tool(book, "clean")
-    line = "*Theorem page · story 8 minutes, 15 if this is new · runs in ten seconds.*"
+    line = "*Theorem page · story 8 minutes (15 if this is new) · runs in ten seconds.*"
     assert title(book) == f"# A page\n\n*Its thesis.*\n\n{line}"
     assert tool(book, "check") == 0
     path = book / minibook.PAGE

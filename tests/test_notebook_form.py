@@ -31,7 +31,7 @@ MACROS = re.compile(r"\\(?:newcommand|renewcommand|DeclareMathOperator|def)\b")
 SELF_NUMBERED = re.compile(r"\\begin\{(?:align|equation|gather|multline)\*?\}")
 UNKNOWN_TEX = re.compile(r"\\(?:bm|llbracket|rrbracket|mathbbm|coloneqq)\b")
 TITLE_LINE = re.compile(
-    r"\*[A-Z][a-z]+ page · story \d+ minutes?(?:, \d+ if this is new)?"
+    r"\*[A-Z][a-z]+ page · story \d+ minutes?(?: \(\d+ if this is new\))?"
     r"(?:, with folded proofs \d+)?(?:, everything \d+)? · runs in [\w ]+\.\*"
 )
 CHECKED, SOLUTION = notebooks.CHECKED, notebooks.SOLUTION
@@ -435,7 +435,7 @@ SHOW = 'figures.show(draw(), alt="What the figure shows, in words.")'
 CAPTION = markdown("cap", "**Figure 1.1.** Words.")
 THESIS = "*A thesis that says in one sentence what comes.*"
 KIND = (
-    "*Theorem page · story 15 minutes, 25 if this is new, with folded proofs 45 "
+    "*Theorem page · story 15 minutes (25 if this is new), with folded proofs 45 "
     "· runs in half a minute.*"
 )
 TITLE = f"# T\n\n{THESIS}\n\n{KIND}"

@@ -234,7 +234,7 @@ def title_line(kind: str, minutes: Minutes, cpu_seconds: float | None) -> str:
     story, proofs, everything = minutes.rounded()
     words = [f"story {story} minute{'s' * (story != 1)}"]
     if (new := round_up(NEW * minutes.story)) != story:
-        words.append(f"{new} if this is new")
+        words[0] += f" ({new} if this is new)"
     if proofs != story:
         words.append(f"with folded proofs {proofs}")
     if everything != proofs:
