@@ -184,6 +184,46 @@ def test_a_grid_has_the_default_the_ends_and_few_points():
     }
 
 
+def test_a_cell_says_where_its_sliders_stop():
+    said = FORM + "# In the book: by = 2, 1.5\n"
+    assert tried.grid(said) == tried.grid(FORM) | {"by": ["1.0", "1.5", "2"]}
+    said += "# In the book: n = 8\n"  # the default need not be named
+    assert tried.grid(said)["n"] == ["3", "8"]
+    assert tried.grid(FORM + '# In the book: name = "b"')["name"] == ['"a"', '"b"']
+    number = 'far = 0  # @param {type: "number"}\n# In the book: far = -2.5, 9'
+    assert tried.grid(number) == {"far": ["-2.5", "0", "9"]}
+    slider = 'v{} = 3  # @param {{type: "slider", min: 0, max: 9}}\n'
+    three = "".join(map(slider.format, range(3)))
+    chosen = tried.grid(three + "# In the book: v2 = 0, 1, 2, 4\n")
+    assert [len(some) for some in chosen.values()] == [5, 3, 5]  # not thinned itself
+
+
+@pytest.mark.parametrize(
+    "line, why",
+    [
+        ("n = 10", "n cannot be 10, by its line '# @param .*max: 9}'"),
+        ("n = -1, 4", "n cannot be -1,"),
+        ("by = 1.5, 1.7, 1.8", "by cannot be 1.7, 1.8,"),
+        ("by = two", "by cannot be two,"),
+        ('name = "c"', 'name cannot be "c",'),
+        ("m = 3", "'# In the book: m = 3' should name a parameter of the cell"),
+        ("n: 3", "'# In the book: n: 3' should name a parameter of the cell"),
+        ("n = 3\n# In the book: n = 4", "n = 4' should name a parameter of the cell"),
+        ("n = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9", "90 answers, 81 at most"),
+    ],
+)
+def test_a_stop_that_no_reader_can_set_stops_the_build(line, why, tmp_path):
+    source = FORM.replace('["a", "b"]', '["a", "b", "d", "e"]')
+    path = tmp_path / "page.ipynb"
+    notebook = {"cells": [code("form", source, notebooks.TRY_IT)]}
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    assert len(tried.with_questions(path)["cells"]) == 2
+    notebook["cells"][0]["source"] += f"# In the book: {line}\n"
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    with pytest.raises(pages.Problem, match=f"page.ipynb: Try it: .*{why}"):
+        tried.with_questions(path)
+
+
 @pytest.mark.parametrize("path", pages.notebooks(), ids=pages.page_name)
 def test_the_grid_of_a_page_is_small_and_has_its_default(path):
     source = notebooks.source(
@@ -247,7 +287,9 @@ def test_three_answers_of_the_book_are_those_of_the_page(path, built):
 
 @pytest.mark.wide
 def test_sliders_of_the_book_answer(browser, tmp_path):
-    """By keyboard, without a kernel; a guess hides the answer until it is asked for."""
+    """By keyboard, without a kernel; the answer is hidden until it is asked for, unless
+    the reader does not want to guess. Without scripts it stands in the page.
+    """
     root = minibook.make(tmp_path)
     minibook.write_page(
         root,
@@ -256,19 +298,34 @@ def test_sliders_of_the_book_answer(browser, tmp_path):
     )
     done = minibook.build(root)
     assert done.returncode == 0, done.stderr
+    where = (root / "_build/html/notebooks/one/page.html").as_uri()
+    plain = browser.new_page(java_script_enabled=False)
+    try:
+        plain.goto(where)
+        assert plain.locator(".output.stream").inner_text().strip() == "3 1.0 a"
+    finally:
+        plain.close()
     page = browser.new_page()
     try:
-        page.goto((root / "_build/html/notebooks/one/page.html").as_uri())
+        page.goto(where)
         answer = page.locator(".tried pre")
-        assert answer.inner_text() == "3 1.0 a"
+        assert not answer.is_visible()
         assert not page.locator(".output.stream").is_visible()
+        reveal = page.get_by_role("button", name="Show the answer")
+        reveal.click()
+        assert answer.inner_text() == "3 1.0 a"
+        page.locator(".tried input[type=range]").first.press("ArrowRight")
+        assert not answer.is_visible()
+        page.locator(".tried input[type=range]").first.press("ArrowLeft")
+        page.get_by_label("Guess first").uncheck()
+        assert answer.inner_text() == "3 1.0 a"
         page.locator(".tried input[type=range]").first.press("ArrowRight")
         assert answer.inner_text() == "6 1.0 a"
         page.locator(".tried select").select_option("1")
         assert answer.inner_text() == "6 1.0 b"
         page.get_by_label("Guess first").check()
         assert not answer.is_visible()
-        page.get_by_role("button", name="Show the answer").click()
+        reveal.click()
         assert answer.inner_text() == "6 1.0 b"
     finally:
         page.close()

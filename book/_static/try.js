@@ -1,5 +1,6 @@
 // The sliders of *Try it*: answers that were computed when the page was built (book/_tools/tried.py).
-// Without this script the answer to the default values stands in the page.
+// Without this script the answer to the default values stands in the page. With it, nothing is told before it is
+// asked for, since the page has said "guess first"; who unticks that sees each answer at once.
 for (const place of document.querySelectorAll(".tried")) {
   const {grid, now, answers} = JSON.parse(place.dataset.tried);
   const names = Object.keys(grid);
@@ -11,7 +12,7 @@ for (const place of document.querySelectorAll(".tried")) {
     return made;
   };
   const answer = make("pre", {ariaLive: "polite"});
-  const guess = make("input", {type: "checkbox"});
+  const guess = make("input", {type: "checkbox", checked: true});
   const reveal = make("button", {type: "button", textContent: "Show the answer"});
   const at = () => names.reduce((k, name, i) => k * grid[name].length + chosen[i], 0);
   const show = () => {
@@ -51,5 +52,5 @@ for (const place of document.querySelectorAll(".tried")) {
   place.append(...rows, make("label", {}, guess, " Guess first"), answer, reveal, note);
   const outputs = place.closest(".cell_output");
   for (const other of outputs ? outputs.querySelectorAll(".output.stream") : []) other.hidden = true;
-  show();
+  changed();
 }

@@ -125,7 +125,7 @@ def give_up(pool: ThreadPoolExecutor) -> None:
 
 def timed_run(path: Path):
     start = time.perf_counter()
-    done, cost = notebooks.execute(tried.with_questions(pages.read(path)), path)
+    done, cost = notebooks.execute(tried.with_questions(path), path)
     asking = cost.cells.pop(tried.ID, 0)  # no reader waits for that
     cost = cost._replace(cpu_seconds=cost.cpu_seconds - asking)
     return tried.with_answers(done), cost, time.perf_counter() - start

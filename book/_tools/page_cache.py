@@ -31,7 +31,7 @@ class Shelf:
 
     def place(self, path: Path) -> Path:
         """Where a page is kept, without suffix: named after all that it depends on."""
-        cells = code_of(tried.with_questions(pages.read(path)))
+        cells = code_of(tried.with_questions(path))
         texts = map(pages.without_magics, (source for source, _ in cells))
         # a cell that is no Python names nothing, and must not hide what others name
         whole = "\n".join(text for text in texts if is_python(text))
