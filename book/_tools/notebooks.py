@@ -42,7 +42,8 @@ from pages import Problem, without_magics
 CHECKED = "nbval-check-output"
 SOLUTION = "solution"
 # What a tag does, to a run or on the page ...
-TAGS = {CHECKED, SOLUTION, "hide-input", "hide-cell", "raises-exception"}
+TAGS = {CHECKED, SOLUTION, "raises-exception"}
+TAGS |= {"hide-input", "hide-output", "hide-cell"}
 # ... and what an author says by one: a figure of an idea, a figure that moves, the
 # formula as code, the cell to play with.
 IDEA, MOVING, LITERAL, TRY_IT = "idea", "moving", "literal", "try-it"
