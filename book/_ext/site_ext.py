@@ -219,6 +219,9 @@ def fill_ledger(app, docname, source) -> None:
     app.env.note_dependency(str(ledger_path(Path(app.srcdir))))
 
 
+PRINTS = "What it prints"  # stays folded while the code stands open
+
+
 def fold(app, doctree) -> None:
     """Name what is folded, and fold a solution whole: its output would give the answer
     away.
@@ -226,7 +229,8 @@ def fold(app, doctree) -> None:
     for cell in doctree.findall(nodes.container):
         if cell.get("nb_element") == "cell_code" and cell.get("hide_mode"):
             name = fold_name(cell)
-            cell["hide_mode"] = cell["hide_mode"] if name == "Code" else "all"
+            if name not in ("Code", PRINTS):
+                cell["hide_mode"] = "all"
             cell["prompt_show"], cell["prompt_hide"] = name, name
 
 
@@ -234,6 +238,8 @@ def fold_name(cell: nodes.Element) -> str:
     """What the line says behind which a cell is folded."""
     if "tag_solution" in cell["classes"]:
         return "Solution"
+    if cell["hide_mode"] == "output":
+        return PRINTS
     if "tag_hide-cell" not in cell["classes"]:
         return "Code"
     if "%pip" in cell.astext():
