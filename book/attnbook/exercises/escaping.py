@@ -12,7 +12,7 @@ from attnbook.exercises import Case, exercise
     function_of="values, strengths, diameter",
 )
 def keeps(answer):
-    """Exercise 4.1: a function that returns 1 - c."""
+    """Exercise 4.1: a function that returns 1 - c_H."""
     values = [0.3, 0.2]
     strengths = [1.0, 3.0]
     diameter = 1.5
@@ -22,7 +22,7 @@ def keeps(answer):
     heads = _heads(values, quarters)
     linear = sum(v * q for v, q in zip(values, quarters))
     mistakes = {
-        "That is c: the skip keeps 1 - c.": sum(heads),
+        "That is c_H: the skip keeps 1 - c_H.": sum(heads),
         "That is the bound with a mask: without one, each head carries a tanh.": (
             1 - sum(values)
         ),
@@ -32,7 +32,7 @@ def keeps(answer):
         "The logits are quadratic in the distances: square the diameter.": (
             1 - sum(_heads(values, without_square))
         ),
-        "That is k diameter^2, a bound of c; the theorem has tanh.": 1 - linear,
+        "That is k diameter^2, a bound of c_H; the theorem has tanh.": 1 - linear,
         "You took the strongest head alone: the heads add up.": 1 - max(heads),
         "Heads of one layer add up; factors belong to layers.": (
             math.prod(1 - head for head in heads)

@@ -201,8 +201,8 @@ LAYER = Case(random_layer)
     broken={"no skip": {"_skip": False}, "c is halved": {"_share": 0.5}},
 )
 def skip_keeps(x, layer, *, mask=None, _skip=True, _share=1.0) -> Verdict:
-    """A layer with skip takes the diameter delta to at least (1 - c) delta and at most
-    (1 + c) delta.
+    """A layer with skip takes the diameter delta to at least (1 - c_H) delta and at
+    most (1 + c_H) delta.
 
     Measured: how far the new diameter leaves these bounds, in units of delta; 1e-12 is
     allowed (1e-4 in float32), and more for tokens longer than ten diameters.
@@ -218,16 +218,16 @@ def skip_keeps(x, layer, *, mask=None, _skip=True, _share=1.0) -> Verdict:
     delta = apart(x)
     if mask is None:
         before, after = log_diameter_bound(x, [layer]).tolist()  # without the skip
-        c = math.exp(after - before)
+        heads = math.exp(after - before)
     else:
-        c = float(value_norms(layer).sum())
-    c = _share * c
+        heads = float(value_norms(layer).sum())
+    heads = _share * heads
     y = forward(x, [layer], skip=_skip, mask=mask)
     ratio = diameter(y) / delta
     length = max(longest(x), longest(y)) / delta
     spare = rounding(x) * max(1.0, length / 10)
     require(spare < 0.1, "x: its diameter is within the rounding of its longest token")
-    return at_most(max(ratio - 1 - c, 1 - c - ratio), spare)
+    return at_most(max(ratio - 1 - heads, 1 - heads - ratio), spare)
 
 
 WEAK = Case(weak_network)
