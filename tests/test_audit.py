@@ -790,8 +790,10 @@ def test_words_on_low_rank_and_sharpness():
     assert "No head is sharp" in said(MILD[None, None])
     # Zipf's row is just sharp, and its leader has 1 / (1 + 1/2 + 1/3 + 1/4), no more
     zipf = 1 / torch.arange(1, 5, dtype=torch.float64)
-    rows = (zipf * 12 / 25).expand(4, 4)
-    assert "promises it 48% of the row or more" in said(rows[None, None].clone())
+    heads = [(row / row.sum()).expand(4, 4) for row in (zipf, zipf.square())]
+    assert "2 of 2 heads are sharp" in said(torch.stack(heads)[None])
+    assert "has at least 48% of its row" in said(torch.stack(heads)[None])
+    assert "has at least 70% of its row" in said(heads[1][None, None].clone())
 
 
 def test_words_on_states_name_the_first_the_last_and_the_least():

@@ -243,8 +243,8 @@ def _sharpness(rows: list[Row]) -> str:
     ]
     return (
         f"{_some(len(sharp), len(heads))} sharp in a typical row (beta* at most 1: "
-        "logits need not grow for the top key to stand out; this promises it "
-        f"{math.floor(100 * min(promised))}% of the row or more): "
+        "logits need not grow for the top key to stand out, which then has at least "
+        f"{math.floor(100 * min(promised))}% of its row): "
         f"{', '.join(kinds)}, by where they look."
     )
 
