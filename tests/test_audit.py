@@ -788,6 +788,12 @@ def test_words_on_low_rank_and_sharpness():
     text = said(reading(5)[None, None])
     assert "0 of 1 map hold 90%" in text
     assert "No head is sharp" in said(MILD[None, None])
+    # Zipf's row is just sharp, and its leader has 1 / (1 + 1/2 + 1/3 + 1/4), no more
+    zipf = 1 / torch.arange(1, 5, dtype=torch.float64)
+    heads = [(row / row.sum()).expand(4, 4) for row in (zipf, zipf.square())]
+    assert "2 of 2 heads are sharp" in said(torch.stack(heads)[None])
+    assert "has at least 48% of its row" in said(torch.stack(heads)[None])
+    assert "has at least 70% of its row" in said(heads[1][None, None].clone())
 
 
 def test_words_on_states_name_the_first_the_last_and_the_least():

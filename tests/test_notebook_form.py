@@ -521,7 +521,12 @@ KEEPS_AND_BREAKS = [
             [markdown("t", TITLE.replace(f"{THESIS}\n\n", "")), *HEAD],
             [markdown("t", TITLE), *HEAD[::-1]],
             [markdown("t", TITLE.replace("Theorem page · ", "")), *HEAD],
-            [markdown("t", TITLE.replace("story 15 minutes, ", "")), *HEAD],
+            [
+                markdown(
+                    "t", TITLE.replace("story 15 minutes (25 if this is new), ", "")
+                ),
+                *HEAD,
+            ],
             [markdown("t", TITLE.replace(" · runs in half a minute", "")), *HEAD],
             [markdown("t", TITLE), *HEAD[1:]],
         ],

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from attnlib.audit.__main__ import main
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "book" / "use_it.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.S)
@@ -31,6 +35,20 @@ def test_every_block_prints_what_the_page_says():
     assert len(blocks) == PAGE.count("```python") >= 6
     printed = run([code for code, _ in blocks])
     assert printed == [said for _, said in blocks]
+
+
+def test_the_help_of_the_report_stands_on_the_page(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = capsys.readouterr().out.split()
+    [block] = [
+        text
+        for text in re.findall(r"```text\n(.*?)```", PAGE, re.S)
+        if "usage:" in text
+    ]
+    shown = block.split()
+    assert shown == said, set(shown) ^ set(said)
 
 
 def test_another_output_is_noticed():

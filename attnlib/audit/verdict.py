@@ -5,6 +5,7 @@ Page: notebooks/synthesis/your_model
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 
@@ -237,9 +238,13 @@ def _sharpness(rows: list[Row]) -> str:
         row["word"] for row in _of(rows, "looks at") if _place(row) in sharp
     )
     kinds = [f"{count} {name}" for name, count in labels.most_common()]
+    promised = [
+        row["bound"] for row in _of(rows, "largest weight") if _place(row) in sharp
+    ]
     return (
         f"{_some(len(sharp), len(heads))} sharp in a typical row (beta* at most 1: "
-        "logits need not grow for the top key to stand out): "
+        "logits need not grow for the top key to stand out, which then has at least "
+        f"{math.floor(100 * min(promised))}% of its row): "
         f"{', '.join(kinds)}, by where they look."
     )
 

@@ -22,6 +22,7 @@ from IPython.display import HTML  # noqa: E402
 from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402
 from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
+from matplotlib.legend import Legend  # noqa: E402
 from matplotlib.text import Text  # noqa: E402
 
 # Okabe and Ito's palette: told apart by readers with any colour vision; always doubled
@@ -110,7 +111,7 @@ def slider(
     if start is None:
         start = len(frames) // 2
     images = ""
-    width = _phone_width([frames[0], frames[-1]])  # the others are alike
+    width = _phone_width([frames[k] for k in {0, start, len(frames) - 1}])
     for k, (frame, label) in enumerate(zip(frames, labels)):
         images += _img(frame, f"{alt} Shown: {label}.", width, hidden=k != start)
     ident = "slider-" + hashlib.sha256(images.encode()).hexdigest()[:10]
@@ -183,8 +184,8 @@ def _as_wide_as(width: float, fig: Figure) -> Iterator[None]:
 
 
 def _clashes(fig: Figure) -> int:
-    """How many pairs of words meet; a word that leaves the figure counts as well, and
-    where no room is left for the axes, all do.
+    """How many words and legends meet, or nearly; what leaves the figure counts, too,
+    and where no room is left for the axes, all does.
     """
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -197,11 +198,12 @@ def _clashes(fig: Figure) -> int:
         for words in fig.findobj(Text)
         if words.get_visible() and words.get_text().strip()
     ]
-    inner = [box.padded(-1) for box in boxes]
-    contains = fig.bbox.contains
-    inside = sum(contains(*box.min) and contains(*box.max) for box in inner)
-    meet = sum(one.overlaps(two) for one, two in combinations(inner, 2))
-    return int(len(inner) - inside + meet)
+    boxes += [legend.get_window_extent() for legend in fig.findobj(Legend)]
+    room = fig.bbox.padded(2).contains
+    inside = sum(room(*box.min) and room(*box.max) for box in boxes)
+    wider = [box.padded(2, 0) for box in boxes]
+    meet = sum(one.overlaps(two) for one, two in combinations(wider, 2))
+    return int(len(boxes) - inside + meet)
 
 
 def _readable(fig: Figure) -> None:
