@@ -58,7 +58,7 @@ def pytest_runtest_teardown(item, nextitem):
 
 def ask(page):
     """Run the cell behind *Try it* that no reader sees, if the page has one."""
-    cells = tried.with_questions(page.nb)["cells"]
+    cells = tried.with_questions(Path(page.path))["cells"]
     cell = cells[tried.cell_of(page.nb) + 1]
     if cell.get("id") != tried.ID:
         return
