@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import re
 import shutil
@@ -367,3 +368,15 @@ def test_what_is_folded_on_the_status_page_is_typeset_when_it_is_opened(
         other.locator("mjx-container").first.wait_for()
     finally:
         page.close()
+
+
+def test_old_anchors_lead_to_the_new_places(site):
+    """Each stands once, and no formula is where its anchor takes room."""
+    old = json.loads((ROOT / "book/old_anchors.json").read_text(encoding="utf-8"))
+    for page, ids in old.items():
+        text = (site / f"notebooks/{page}.html").read_text(encoding="utf-8")
+        places = {f'id="{new}"': f'id="{before}"' for new, before in ids.items()}
+        there = [before for new, before in places.items() if new in text]
+        assert len(there) > 0.8 * len(ids)
+        assert [before for before in there if text.count(before) != 1] == []
+        assert not re.search(r'class="math[^>]*>\s*<span id="eq-', text)

@@ -138,7 +138,11 @@ class Upgrade(SphinxTransform):
         node["ids"].append(ident)
         node["names"].append(ident)
         if old := self.env.old_anchors.get(self.env.docname, {}).get(ident):
-            node["ids"].append(old)
+            place = nodes.raw("", f'<span id="{old}"></span>', format="html")
+            if isinstance(node, fold):  # inside, so that a link to it opens the fold
+                node.insert(1, place)
+            else:  # in a formula it would take room
+                node.parent.insert(node.parent.index(node), place)
         self.document.note_explicit_target(node, node)
         # MyST looks here for links from other pages
         slugs = self.env.metadata[self.env.docname].setdefault("myst_slugs", {})

@@ -111,7 +111,7 @@ def slider(
     if start is None:
         start = len(frames) // 2
     images = ""
-    width = _phone_width([frames[k] for k in {0, start, len(frames) - 1}])
+    width = _phone_width(frames)
     for k, (frame, label) in enumerate(zip(frames, labels)):
         images += _img(frame, f"{alt} Shown: {label}.", width, hidden=k != start)
     ident = "slider-" + hashlib.sha256(images.encode()).hexdigest()[:10]
