@@ -137,8 +137,14 @@ def _img(fig: Figure, alt: str, width: float | None, *, hidden: bool = False) ->
     image = f'<img alt="{html.escape(alt)}" {style} src="{_data(fig)}">'
     if width is None:
         return image
-    with _as_wide_as(width, fig):
-        source = f'<source media="(max-width: 30rem)" srcset="{_data(fig)}">'
+    with _as_wide_as(width, fig), warnings.catch_warnings():
+        warnings.simplefilter(
+            "error", UserWarning
+        )  # an SVG has another resolution, and less room
+        try:
+            source = f'<source media="(max-width: 30rem)" srcset="{_data(fig)}">'
+        except UserWarning:
+            return image
     return f"<picture>{source}{image}</picture>"
 
 
@@ -179,8 +185,10 @@ def _as_wide_as(width: float, fig: Figure) -> Iterator[None]:
     """The figure, for a while, at another width and nearly its height."""
     size = fig.get_size_inches()
     fig.set_size_inches(width, 0.9 * size[1])
-    yield
-    fig.set_size_inches(size)
+    try:
+        yield
+    finally:
+        fig.set_size_inches(size)
 
 
 def _clashes(fig: Figure) -> int:
@@ -188,7 +196,7 @@ def _clashes(fig: Figure) -> int:
     and where no room is left for the axes, all does.
     """
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", UserWarning)
         try:
             fig.draw_without_rendering()
         except UserWarning:
