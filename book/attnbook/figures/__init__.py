@@ -138,9 +138,8 @@ def _img(fig: Figure, alt: str, width: float | None, *, hidden: bool = False) ->
     if width is None:
         return image
     with _as_wide_as(width, fig), warnings.catch_warnings():
-        warnings.simplefilter(
-            "error", UserWarning
-        )  # an SVG has another resolution, and less room
+        # an SVG has another resolution, and may have less room
+        warnings.simplefilter("error", UserWarning)
         try:
             source = f'<source media="(max-width: 30rem)" srcset="{_data(fig)}">'
         except UserWarning:
