@@ -1813,7 +1813,6 @@ MUTATIONS = {
         "cuts = (ident - 0.5, ident + 0.5)",
         "cuts = (ident - 1.5, ident + 0.5)",
         "universal.order",
-        page=False,
     ),
     "standard: bias of the query": softened(
         "[[-low], [-high]]",
