@@ -1,4 +1,4 @@
-# Each target does its whole set-up on a fresh clone. The same jobs without make stand in README.md.
+# Each target makes its own .venv on a fresh clone. The same jobs without make stand in book/how_to_run.md.
 
 # The first Python that will do; failing that any, so that env.py can say in one line what is wrong with it.
 NEW_ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -52,7 +52,7 @@ proofs: env-book ## let Coq check the proofs in proofs/ (ACCEPT=1: statements th
 bench: env-test ## measure the kernels beside their peers, in alternation: ratios, some minutes
 	@$(RUN) -m bench --quick
 
-release: env-pdf ## VERSION=0.2.0: number and day everywhere; then all that goes out, tried, in _build/release
+release: env-pdf ## VERSION=x.y.z: number and day everywhere; then all that goes out, tried, in _build/release
 ifdef VERSION
 	@$(RUN) proofs/check.py --compare --kernel
 	@$(RUN) book/_tools/release.py bump $(VERSION)

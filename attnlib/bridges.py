@@ -3,8 +3,8 @@ speaks, and bounds that join two of them.
 
     tau(P) = max_{i,j} 1/2 sum_k |P_ik - P_jk|
 
-is `max((P[i] - P[j]).abs().sum() / 2)` over all rows i and j, and so on: each function
-is its formula, of all matrices of a batch.
+is `max((P[i] - P[j]).abs().sum() / 2)` over all rows i and j, and so on: a function of
+matrices takes a batch of them.
 
 Page: notebooks/synthesis/five_theorems_one_matrix
 """
@@ -212,6 +212,7 @@ def critical_beta(
 
     Source: derived on the page.
     Claim: after.sharpness
+    Page: notebooks/what_came_after/sharpness
     """
     _matrix("logits", logits)
     logits = widened(logits)

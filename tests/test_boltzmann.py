@@ -1,4 +1,6 @@
-"""The Boltzmann operator and its certified gaps. Claims: test_claims_boltzmann.py."""
+"""The Boltzmann operator and its certified gaps. Claims:
+test_claims_boltzmann_and_hardmax.py.
+"""
 
 from __future__ import annotations
 

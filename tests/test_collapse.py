@@ -1,5 +1,5 @@
 """The room collapse: the recursion against arbitrary precision, the bounds, and bad
-input. Claims: test_claims_collapse.py.
+input. Claims: test_claims_rank_collapse.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The room copying: fields and bounds against their literal twins, the networks, and
-bad input. Claims: test_claims_copying.py.
+bad input. Claims: test_claims_copying_task.py.
 """
 
 from __future__ import annotations

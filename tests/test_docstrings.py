@@ -1,5 +1,5 @@
-"""What docstrings point to exists, and imports point upwards, by the contracts of
-pyproject.toml. That each public name has a docstring, ruff asks.
+"""What docstrings point to exists, and imports point downwards, by the contracts
+of pyproject.toml. That each public name has a docstring, ruff asks.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def contracts(root: Path) -> str:
     return done.stdout + done.stderr
 
 
-def test_imports_point_upwards():
+def test_imports_point_downwards():
     assert "6 kept, 0 broken" in contracts(ROOT)
 
 

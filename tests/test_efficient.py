@@ -1,5 +1,5 @@
 """The room efficient: every kernel against its literal twin, gradients too, and bad
-input. Claims: test_claims_complexity.py.
+input. Claims: test_claims_complexity_table.py.
 """
 
 from __future__ import annotations

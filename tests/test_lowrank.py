@@ -1,5 +1,5 @@
 """The room lowrank: kernels against their literal twins, gradients, devices, and bad
-input. Claims: test_claims_lowrank.py.
+input. Claims: test_claims_spectra_and_linformer.py.
 """
 
 from __future__ import annotations

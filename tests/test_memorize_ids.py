@@ -1,5 +1,5 @@
 """The ids of the room memorize: kernels against literal twins, gradients, devices, bad
-input. Claims: test_claims_ids.py.
+input. Claims: test_claims_contextual_mapping.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The room projections and the JL surrogate: fast against literal, exact tails against
-many digits, and bad input.
+"""Random projections and the JL surrogate of attnlib.lowrank: fast against literal,
+exact tails against many digits, and bad input.
 """
 
 from __future__ import annotations

@@ -35,6 +35,10 @@ def copy(tmp_path) -> Path:
         target = tmp_path / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
+    log = tmp_path / "CHANGELOG.md"
+    if "## Unreleased" not in (text := log.read_text(encoding="utf-8")):
+        news = "## Unreleased\n\nThings changed.\n\n## "  # on the commit of a release
+        log.write_text(text.replace("## ", news, 1), encoding="utf-8")
     return tmp_path
 
 
@@ -59,7 +63,8 @@ def test_a_bump_leaves_no_old_version(copy):
     assert "attnlib2031paths" in page
     assert "## 9.8.7 (3 February 2031)" in text_of("CHANGELOG.md", copy)
     assert "attnlib2026" not in text_of("book/cite.md", copy)
-    assert release.notes(copy, "9.8.7").startswith(tuple("TA*-"))
+    notes = release.notes(copy, "9.8.7")
+    assert notes.strip() and "## " not in notes
 
 
 def test_a_place_that_nobody_knows_is_found(copy):
@@ -120,6 +125,13 @@ def test_what_goes_out_is_whole_and_was_tried(built):
     ]
     with zipfile.ZipFile(built / "_build/release/site-9.8.7.zip") as archive:
         assert sorted(archive.namelist())[1:] == ["index.html", "notebooks/a.html"]
+    with zipfile.ZipFile(built / "_build/release" / names[0]) as wheel:
+        shown = wheel.read("attnlib-9.8.7.dist-info/METADATA").decode()
+    at = address.repository_url(built)
+    assert f'src="{at}/raw/v9.8.7/book/_static/audit.png"' in shown
+    assert f"]({at}/blob/v9.8.7/notebooks/path_decomposition/paths.ipynb)" in shown
+    assert release.RELATIVE.search(text_of("README.md"))
+    assert not release.RELATIVE.search(shown)
 
 
 @pytest.mark.wide
@@ -189,7 +201,7 @@ def test_a_browser_keeps_the_anchor(browser, public):
 
 def test_a_zip_of_another_name_is_refused(tmp_path):
     two_pages(tmp_path / "site")
-    with pytest.raises(pages.Problem, match="is called site-0.2.0.zip"):
+    with pytest.raises(pages.Problem, match="is called site-x.y.z.zip"):
         publish.publish(tmp_path / "site", tmp_path / "o", [Path("book.zip")])
 
 

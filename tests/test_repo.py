@@ -406,7 +406,7 @@ def fake(folder: Path, name: str, script: str) -> None:
 
 needs_make = pytest.mark.skipif(
     shutil.which("make") is None,
-    reason="no make here; README shows the same jobs without it",
+    reason="no make here; book/how_to_run.md shows the same jobs without it",
 )
 
 

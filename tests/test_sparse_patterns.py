@@ -536,7 +536,7 @@ def test_import_leaves_the_compiler_alone():
 
 
 def test_small_pieces_give_the_same(monkeypatch):
-    monkeypatch.setitem(_kernel.SCORES, "cpu", 1)
+    monkeypatch.setitem(_kernel.ROOM_BACK, "cpu", 1)
     monkeypatch.setitem(_kernel.ROOM, "cpu", 1)
     for pattern in (
         patterns.longformer(131, 9, 3),

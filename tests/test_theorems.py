@@ -518,6 +518,9 @@ def test_an_unknown_claim_is_named():
 
 def main(what: str, *asked: str) -> int:
     """Compare or store the numbers of pages; of all, if none is named."""
+    if what not in {"compare", "store"} or not set(asked) <= set(PAGES):
+        print("usage: test_theorems.py compare|store [PAGE ...], a page of", *PAGES)
+        return 2
     NUMBERS.mkdir(exist_ok=True)
     differ = []
     for page in asked or PAGES:

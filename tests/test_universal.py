@@ -1,5 +1,5 @@
 """The room universal: literal against fast, dtypes, and bad input. Claims:
-test_claims_universal.py and test_claims_softmax.py.
+test_claims_the_proof_executed.py and test_claims_from_integers_to_softmax.py.
 """
 
 from __future__ import annotations

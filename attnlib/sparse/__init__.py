@@ -94,8 +94,9 @@ def sparse_attention(
         autocast.
 
     Cost: 4 d times the connections, rounded up to tiles; memory O(n + connections). The
-        first call with a step makes its tiles, later calls find them. Second
-        derivatives keep the logits.
+        first call with a step and a number of tokens makes its tiles, on the device of
+        q, and later calls find them; the last 128 are kept. Second derivatives keep the
+        logits.
     Source: Milakov and Gimelshein 2018 (running softmax), Dao et al. 2022 (recomputed
         backward); tiles are ours.
     Claim: sparse.merge

@@ -14,10 +14,10 @@ from torch.nn import functional as F
 
 from attnlib.sparse._tiles import Entries, Side, Tiles
 
-# Logits of a piece of work, and the same going back: what fits into a cache, or what
+# Logits of a piece of work, forward and going back: what fits into a cache, or what
 # fills a GPU. Fresh pages cost more than the arithmetic.
 ROOM = {"cpu": 1 << 21, "cuda": 1 << 26}
-SCORES = {"cpu": 1 << 18, "cuda": 1 << 24}
+ROOM_BACK = {"cpu": 1 << 18, "cuda": 1 << 24}
 LOG2E = math.log2(math.e)
 
 # The only kernel of torch on the CPU that returns lse has a private name.
@@ -191,7 +191,7 @@ def gradients(
         if entries:
             _add_pairs(*head, entries)
         for own in tiles:
-            for here in own.pieces(SCORES):
+            for here in own.pieces(ROOM_BACK):
                 _add_tiles(*head, own, here)
     return tuple(found)
 

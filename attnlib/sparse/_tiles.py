@@ -31,7 +31,7 @@ from attnlib.patterns.parts import CPU, LARGE, THIN, Tables, _starts, _upto
 # First parts whose tiles are best left unmasked, last what goes pair by pair.
 ORDER = (Blocks, Strided, Window, Columns, Rows, Lists)
 PAIRS = 1 << 21  # pairs looked at together while tiles are made
-SHARED = 4  # so many tiles to a mask share it
+SHARED = 4  # a mask is shared if so many tiles, in the mean, have it
 FEW = 32  # queries of a tile, where only the last rows are wanted
 
 

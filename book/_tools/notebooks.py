@@ -164,7 +164,7 @@ def page_address(root: Path, path: Path) -> str:
 
 
 def kept_address(root: Path, path: Path) -> str:
-    """Where the site keeps this version of a page: below 0.2/ for 0.2.0 and 0.2.1."""
+    """Where the site keeps this version of a page: below x.y/ for x.y.0 and x.y.1."""
     import address
 
     site, page = address.site_url(root), page_address(root, path)

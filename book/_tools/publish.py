@@ -2,7 +2,7 @@
 
     python book/_tools/publish.py OUT [ZIP ...]
 
-_build/html goes to OUT/latest; each zip of a release, site-0.2.0.zip, goes to OUT/0.2,
+_build/html goes to OUT/latest; each zip of a release, site-x.y.z.zip, goes to OUT/x.y,
 the last one of a number wins. Addresses without a version stay good: a page at the
 root leads to the same page in latest/, its anchor included. The pages of a release say
 which version they are and lead to latest/. OUT must not exist yet.
@@ -57,7 +57,7 @@ def publish(site: Path, out: Path, zips: list[Path]) -> None:
 def number_of(path: Path) -> list[int]:
     found = ASSET.fullmatch(path.name)
     if not found:
-        raise Problem(f"{path}: a zip of a release is called site-0.2.0.zip")
+        raise Problem(f"{path}: a zip of a release is called site-x.y.z.zip")
     return numbers(found[1])
 
 

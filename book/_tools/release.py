@@ -1,11 +1,11 @@
 """A release: its number and day wherever they stand, and the files that go out.
 
-    python book/_tools/release.py bump 0.2.0
+    python book/_tools/release.py bump x.y.z
     python book/_tools/release.py pack
 
 `bump` gives every file the new version and the present day. `pack` puts
 wheel, sdist, PDF, a zip of the built site and the notes of the release into
-_build/release, and installs the wheel into an empty environment to try a theorem.
+_build/release, and installs the wheel into an environment of its own to try a theorem.
 Neither asks a network for anything.
 """
 
@@ -52,6 +52,7 @@ PLACES = {
 HISTORY = re.compile(r"CHANGELOG\.md|requirements\.txt|tests/|.*/data/|book/released")
 UNRELEASED = re.compile(r"^## Unreleased.*$", re.M)
 VERSION = re.compile(r"\d+\.\d+\.\d+")
+RELATIVE = re.compile(r'(\]\(|src=")(?!https?:|#)')
 TRY = """
 import attnlib
 from attnbook import theorems
@@ -77,7 +78,7 @@ def words(version: str, day: str) -> dict[str, str]:
 
 
 def folder(version: str) -> str:
-    """Where the site keeps this version: 0.2 for 0.2.0 and 0.2.1."""
+    """Where the site keeps this version: x.y for x.y.0 and x.y.1."""
     return version.rpartition(".")[0]
 
 
@@ -199,11 +200,25 @@ def distributions(root: Path, out: Path) -> list[Path]:
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / "copy"
         shutil.copytree(root, copy, ignore=unwanted)
+        readme = (copy / "README.md").read_text(encoding="utf-8")
+        (copy / "README.md").write_text(for_index(readme, root), encoding="utf-8")
         run(sys.executable, "-c", build, out, cwd=copy)
     [sdist] = out.glob("*.tar.gz")
     offline = ["--no-deps", "--no-index", "--no-build-isolation"]
     run(sys.executable, "-m", "pip", "wheel", "-q", *offline, "-w", out, sdist)
     return list(out.glob("*.whl"))
+
+
+def for_index(readme: str, root: Path) -> str:
+    """README as the package index shows it, where relative links would lead nowhere."""
+    repository = address.repository_url(root)
+    version = notebooks.library_version(root)
+
+    def absolute(link: re.Match) -> str:
+        kind = "raw" if link[1].startswith("src") else "blob"
+        return f"{link[1]}{repository}/{kind}/v{version}/"
+
+    return RELATIVE.sub(absolute, readme)
 
 
 def attempt(wheel: Path) -> None:

@@ -1,4 +1,4 @@
-"""Checks of the exercises, a module a chapter, and the one decorator that they share.
+"""Checks of the exercises, a module a page, and the one decorator that they share.
 
 A checker is a generator. It yields a `Case` for each instance on which it looks at the
 answer; where nothing can be compared, it yields a sentence. The first sentence other

@@ -1,5 +1,5 @@
-"""Figures of the pages, a module a chapter. The only room that imports matplotlib; only
-pages import it.
+"""Figures of the pages, a module a page. Of what pages import, the only room that needs
+matplotlib.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ def claim(
 
         THREE = Case(head_counts, {"heads": (3, 3, 3)})
 
-        @claim("paths.lengths", cases=[THREE], controls=[THREE.but(heads=(2, 3, 4))],
+        @claim("my.lengths", cases=[THREE], controls=[THREE.but(heads=(2, 3, 4))],
                broken={"no skips": {"_skip": False}})
         def lengths(heads, *, _skip=True):
             ...
