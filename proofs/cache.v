@@ -1,4 +1,4 @@
-(* Page 22, "The cache" (notebooks/what_came_after/cache.ipynb).
+(* Page 22, "The KV cache" (notebooks/what_came_after/cache.ipynb).
    Theorem 22.1, Proposition 22.3.
    F is any ordered field. The S states are 'I_S, and the questions are the rows of P. *)
 From mathcomp Require Import all_ssreflect all_algebra.

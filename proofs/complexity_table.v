@@ -1,4 +1,4 @@
-(* Page 8: The complexity table, checked (Propositions 8.2, 8.4, 8.6, 8.8, 8.9) *)
+(* Page 8: What attention costs (Propositions 8.2, 8.4, 8.6, 8.8, 8.9) *)
 From Coq Require Import Lia.
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions.

@@ -1,4 +1,4 @@
-(* Page 8: The complexity table, checked (Proposition 8.5) *)
+(* Page 8: What attention costs (Proposition 8.5) *)
 From mathcomp Require Import all_ssreflect.
 Set Implicit Arguments.
 Unset Strict Implicit.

@@ -1,4 +1,4 @@
-(* Page 15, "The copying task" (notebooks/sparse_universality/copying_task.ipynb).
+(* Page 15, "A copying task and its reach bound" (notebooks/sparse_universality/copying_task.ipynb).
    Lemma 15.2, Theorem 15.3, Propositions 15.6, 15.7, 15.8. *)
 From Coq Require Import ZArith ZifyClasses ZifyInst ZifyBool Lia.
 From mathcomp Require Import all_ssreflect.

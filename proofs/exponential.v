@@ -2,7 +2,7 @@
 
    Plain mathcomp has no real numbers. So R is any ordered field, and `exponential e` says that
    e x is the sum of the series 1 + x + x^2/2! + ... for every x. Coq's real numbers and their
-   exponential function are such a pair, which reals.v proves. What the book uses of exp and ln is
+   exponential function are such a pair, which real_numbers.v proves. What the book uses of exp and ln is
    proved here from that definition, without an axiom. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import identities.

@@ -1,4 +1,4 @@
-(* Page 9: Patterns in logarithmic dimension (Propositions 9.5, 9.3, 9.9, 9.13, 9.14) *)
+(* Page 9: Any sparse pattern in logarithmic dimension (Propositions 9.5, 9.3, 9.9, 9.13, 9.14) *)
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
 Require Import definitions.
 Set Implicit Arguments.

@@ -1,4 +1,4 @@
-(* Page 9: Patterns in logarithmic dimension (Propositions 9.8 and 9.15) *)
+(* Page 9: Any sparse pattern in logarithmic dimension (Propositions 9.8 and 9.15) *)
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
 Require Import random_projections.
 Import Mean.

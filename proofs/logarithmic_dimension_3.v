@@ -1,4 +1,4 @@
-(* Page 9: Patterns in logarithmic dimension (Lemma 9.6 for signs), and the Johnson-Lindenstrauss
+(* Page 9: Any sparse pattern in logarithmic dimension (Lemma 9.6 for signs), and the Johnson-Lindenstrauss
    lemma of page 6 for matrices of signs. A chance is a count: the share of all matrices of signs. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.

@@ -1,4 +1,4 @@
-(* Page 9: Patterns in logarithmic dimension (Theorem 9.7 for signs) *)
+(* Page 9: Any sparse pattern in logarithmic dimension (Theorem 9.7 for signs) *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import exponential logarithmic_dimension logarithmic_dimension_3.

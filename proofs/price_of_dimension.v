@@ -1,4 +1,4 @@
-(* Page 10: The price of dimension (Theorem 10.4, Proposition 11.6) *)
+(* Pages 10 and 11: What it costs to be sharp (Theorem 10.4), What is enough (Proposition 11.6) *)
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
 Require Import definitions.
 Set Implicit Arguments.

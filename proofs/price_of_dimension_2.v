@@ -1,5 +1,5 @@
-(* Page 10: The price of dimension (Theorems 10.3 and 10.7 in part, Propositions 11.4 in
-  part, 10.11) *)
+(* Pages 10 and 11: What it costs to be sharp (Theorems 10.3 and 10.7 in part, Proposition 10.11), What is
+   enough (Proposition 11.4 in part) *)
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
 Require Import definitions logarithmic_dimension.
 Import FullRank.

@@ -1,4 +1,4 @@
-(* Page 10: The price of dimension (Theorem 10.7, Propositions 11.4 and 11.5) *)
+(* Pages 10 and 11: What it costs to be sharp (Theorem 10.7), What is enough (Propositions 11.4 and 11.5) *)
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
 Require Import definitions identities logarithmic_dimension price_of_dimension_2.
 Set Implicit Arguments.

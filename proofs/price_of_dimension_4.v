@@ -1,4 +1,4 @@
-(* Page 10: The price of dimension (Proposition 11.5) *)
+(* Page 11: What is enough (Proposition 11.5) *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions identities price_of_dimension_2.
 Import Keys.

@@ -1,4 +1,4 @@
-(* Page 10: The price of dimension (Proposition 11.7) *)
+(* Page 11: What is enough (Proposition 11.7) *)
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
 Require Import definitions identities price_of_dimension_2 price_of_dimension_4.
 Import Keys.

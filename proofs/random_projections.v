@@ -1,4 +1,5 @@
-(* Page 6: Random projections of attention (Theorem 6.4, Proposition 6.13) *)
+(* Page 6: Random projections of attention. Means of independent numbers, on which Theorem 6.4 and
+   Proposition 6.13 rest (random_projections_3.v). *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions.
 Set Implicit Arguments.

@@ -1,4 +1,4 @@
-(* Page 7: Spectra and Linformer (Propositions 7.5, 7.7 a, 7.11, 7.2, 7.13, 7.14) *)
+(* Page 7: Low rank: spectra of attention, and Linformer (Propositions 7.5, 7.7 a, 7.11, 7.2, 7.13, 7.14) *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions.
 Set Implicit Arguments.

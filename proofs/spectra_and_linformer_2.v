@@ -1,4 +1,4 @@
-(* Page 7: Spectra and Linformer (Theorem 7.3) *)
+(* Page 7: Low rank: spectra of attention, and Linformer (Theorem 7.3) *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions.
 Set Implicit Arguments.

@@ -1,4 +1,4 @@
-(* Page 7: Spectra and Linformer (Theorem 7.10) *)
+(* Page 7: Low rank: spectra of attention, and Linformer (Theorem 7.10) *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import definitions identities logarithmic_dimension random_projections random_projections_3.
 Import Mean.

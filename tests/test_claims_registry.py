@@ -256,6 +256,12 @@ BREAKS = {
         'covers = "half"\n[[claim]]\nid = "sample.bound"',
         "sample.instances: formal.theorems",
     ),
+    "formal, TeX in words": (
+        'since = "0.1.0"\n\n[[claim]]\nid = "sample.bound"',
+        'since = "0.1.0"\n[claim.formal]\nfile = "a.v"\ntheorems = ["a"]\n'
+        'covers = "only $x$"\n[[claim]]\nid = "sample.bound"',
+        "sample.instances: formal.covers",
+    ),
     "unknown field": (
         'title = "Guess"',
         'title = "Guess"\ntilte = "Guess"',

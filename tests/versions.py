@@ -6,8 +6,8 @@ pyproject.toml says from which version on each package will do. `lowest` install
 versions, or the next that this Python can have; `newest` all that there is today. uv
 finds them. The environment is a temporary one, some GB: the library gets there as a
 wheel, which is built from the sdist, and stands alone at first, with nothing but what
-it needs itself: the README must run, and every module be imported. Then come the tests
-of the library, in a folder without its source.
+it needs itself: the README must run, and every module of attnlib be imported. Then come
+the tests of the library, in a folder without its source.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ tools use_it
 
 
 EVERY_MODULE = """
-import importlib, pkgutil, attnbook, attnlib
-for package in attnlib, attnbook:
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
+import importlib, pkgutil, attnlib
+for module in pkgutil.walk_packages(attnlib.__path__, "attnlib."):
+    importlib.import_module(module.name)
 """
 
 
@@ -88,7 +87,8 @@ def check(end: str, folder: Path, arguments: list[str]) -> int:
     run(python, "-m", "uv", "pip", "install", "--python", python, "--no-deps", wheel)
     run(python, "-W", "error", "-c", readme(), cwd=folder)
     run(python, "-c", EVERY_MODULE, cwd=folder)
-    install(python, end, "-r", ROOT / "pyproject.toml", "--extra", "test")
+    extras = ("--extra", "book", "--extra", "test")
+    install(python, end, "-r", ROOT / "pyproject.toml", *extras)
     (folder / "work").mkdir()
     for name in CARRIED:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
