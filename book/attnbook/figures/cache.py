@@ -25,26 +25,28 @@ def state() -> Figure:
         y = 2.35 if i < 4 else 1.65
         _card(ax, x, y, 0.85, 0.5, word, GREY)
     ax.text(2.15, 3.1, "the text, once read", ha="center", color=INK)
-    _arrow(ax, (4.2, 2.2), (5.05, 2.2), INK)
+    _arrow(ax, (4.2, 2.2), (4.95, 2.2), INK)
     ax.add_patch(
         FancyBboxPatch(
-            (5.15, 1.5), 1.5, 1.4, boxstyle="round,pad=0.05", fc=BLUE, alpha=0.2
+            (5.05, 1.5), 1.75, 1.4, boxstyle="round,pad=0.05", fc=BLUE, alpha=0.2
         )
     )
     ax.add_patch(
         FancyBboxPatch(
-            (5.15, 1.5), 1.5, 1.4, boxstyle="round,pad=0.05", fill=False, ec=BLUE, lw=2
+            (5.05, 1.5), 1.75, 1.4, boxstyle="round,pad=0.05", fill=False, ec=BLUE, lw=2
         )
     )
-    ax.text(5.9, 2.2, "the state:\nall that\nis kept", ha="center", va="center")
+    ax.text(
+        5.92, 2.2, "the state:\nall that\nis kept", ha="center", va="center", fontsize=9
+    )
     ax.plot([7.15, 7.15], [0.2, 3.3], ":", color=GREY, lw=1.4)
     ax.text(7.05, 0.35, "earlier", ha="right", color=INK, fontsize=9)
     ax.text(7.25, 0.35, "later", ha="left", color=INK, fontsize=9)
-    _card(ax, 7.7, 2.5, 2.3, 0.62, "which colour?", VERMILLION)
-    _arrow(ax, (7.6, 2.8), (6.8, 2.5), VERMILLION)
-    _arrow(ax, (6.8, 1.85), (7.6, 1.5), GREEN)
-    _card(ax, 7.7, 1.15, 2.3, 0.62, "red", GREEN)
-    ax.text(8.85, 3.25, "a question", ha="center", color=VERMILLION)
+    _card(ax, 7.9, 2.2, 1.9, 0.95, "which\ncolour?", VERMILLION)
+    _arrow(ax, (7.8, 2.7), (6.95, 2.5), VERMILLION)
+    _arrow(ax, (6.95, 1.85), (7.8, 1.5), GREEN)
+    _card(ax, 7.9, 1.15, 1.9, 0.62, "red", GREEN)
+    ax.text(8.85, 3.27, "a question", ha="center", color=VERMILLION)
     ax.text(8.85, 0.72, "the answer", ha="center", color=GREEN)
     ax.set(xlim=(0.1, 10.2), ylim=(0.2, 3.6))
     ax.axis("off")
