@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 
+import address
 import claims
 import pages
 import pytest
@@ -44,9 +45,16 @@ def test_each_page_has_a_twin_with_its_badges(site):
 @pytest.mark.wide
 def test_the_list_of_pages_leads_to_them(site):
     text = (site / "llms.txt").read_text(encoding="utf-8")
-    links = re.findall(r"\]\((?:https://[^/]+/[^/]+/)?([^)]+)\): .{20}", text)
+    links = re.findall(r"\]\((?:https://[^/]+/[^/]+/latest/)?([^)]+)\): .{20}", text)
     assert len(links) == len(pages.listed()) - 1  # the front page is its title
     assert all((site / link).is_file() for link in links)
+
+
+def test_absolute_links_lead_to_where_the_newest_version_is_put():
+    text = twins_ext.index(pages.ROOT, twins_ext.newest(pages.ROOT))
+    links = re.findall(r"\]\((.+?)\)", text)
+    assert len(links) > 25
+    assert all(link.startswith(f"{address.site_url()}latest/") for link in links)
 
 
 @pytest.mark.wide

@@ -148,14 +148,14 @@ def write(app, error) -> None:
     if error is not None or app.builder.format != "html":
         return
     root, out = Path(app.srcdir), Path(app.outdir)
-    site = address.site_url(root) if has_address(root) else ""
+    site = newest(root) if has_address(root) else ""
     for path in pages.listed(root):
         name = path.relative_to(root).with_suffix(".md")
         pages.write_atomically(out / name, twin(root, path, app.book_claims, site))
     pages.write_atomically(out / "llms.txt", index(root, site))
     if site:
         names = [p.relative_to(root).with_suffix(".html") for p in pages.listed(root)]
-        places = "".join(f"{site}latest/{n.as_posix()}\n" for n in names)
+        places = "".join(f"{site}{n.as_posix()}\n" for n in names)
         pages.write_atomically(out / "sitemap.txt", places)
 
 
@@ -163,14 +163,18 @@ def has_address(root: Path) -> bool:
     return address.current(root) != ("OWNER", "REPO")
 
 
+def newest(root: Path) -> str:
+    """Where publish.py puts the newest version, which absolute links lead to."""
+    return f"{address.site_url(root)}latest/"
+
+
 def set_address(app, config) -> None:
     """Canonical links lead to the newest version, previews have a picture."""
     root = Path(app.srcdir)
-    site = address.site_url(root)
-    config.ogp_site_url = site
-    config.ogp_image = f"{site}_static/cover.png"
+    config.ogp_site_url = newest(root)
+    config.ogp_image = f"{newest(root)}_static/cover.png"
     if has_address(root):
-        config.html_baseurl = f"{site}latest/"
+        config.html_baseurl = newest(root)
 
 
 def setup(app):
