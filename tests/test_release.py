@@ -35,11 +35,15 @@ def copy(tmp_path) -> Path:
         target = tmp_path / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-    log = tmp_path / "CHANGELOG.md"
-    if "## Unreleased" not in (text := log.read_text(encoding="utf-8")):
-        news = "## Unreleased\n\nThings changed.\n\n## "  # on the commit of a release
-        log.write_text(text.replace("## ", news, 1), encoding="utf-8")
+    if "## Unreleased" not in text_of("CHANGELOG.md", tmp_path):
+        with_news(tmp_path)  # on the commit of a release
     return tmp_path
+
+
+def with_news(root: Path) -> None:
+    text = text_of("CHANGELOG.md", root)
+    news = text.replace("## ", "## Unreleased\n\nThings changed.\n\n## ", 1)
+    (root / "CHANGELOG.md").write_text(news, encoding="utf-8")
 
 
 def test_the_present_version_and_day_stand_in_all_places():
@@ -51,7 +55,7 @@ def test_the_present_version_and_day_stand_in_all_places():
 def test_a_bump_leaves_no_old_version(copy):
     old = release.present(copy)
     release.bump("9.8.7", copy, "2031-02-03")
-    assert release.leftovers(copy, old) == []
+    assert release.leftovers(copy, old, "2031-02-03") == []
     new = release.present(copy)
     assert (new["version"], new["words"]) == ("9.8.7", "3 February 2031")
     [cited, preferred] = re.findall(
@@ -65,6 +69,13 @@ def test_a_bump_leaves_no_old_version(copy):
     assert "attnlib2026" not in text_of("book/cite.md", copy)
     notes = release.notes(copy, "9.8.7")
     assert notes.strip() and "## " not in notes
+
+
+def test_two_releases_may_have_one_day(copy):
+    release.bump("9.8.7", copy, "2031-02-03")
+    with_news(copy)
+    release.bump("9.8.8", copy, "2031-02-03")
+    assert release.notes(copy, "9.8.8") == "Things changed.\n"
 
 
 def test_a_place_that_nobody_knows_is_found(copy):

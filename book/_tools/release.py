@@ -103,7 +103,7 @@ def bump(version: str, root: Path = pages.ROOT, day: str = "") -> None:
         pages.write_atomically(path, text)
     if notebooks.main(["clean"], root):
         raise Problem("the pages were not rewritten (above)")
-    if left := leftovers(root, old):
+    if left := leftovers(root, old, new["day"]):
         raise Problem("\n".join(["the old version or day still stands in:", *left]))
 
 
@@ -130,9 +130,11 @@ def closed(root: Path, new: dict) -> str:
     return UNRELEASED.sub(f"## {new['version']} ({new['words']})", text, count=1)
 
 
-def leftovers(root: Path, old: dict) -> list[str]:
-    """Where the old version or day still stands: 'file:line'."""
-    stale = [old["version"], old["day"]]
+def leftovers(root: Path, old: dict, day: str) -> list[str]:
+    """Where the old version, or its day if the new one is another, still stands:
+    'file:line'.
+    """
+    stale = [old["version"]] + [old["day"]] * (old["day"] != day)
     found = []
     for path, text in address.text_files(root):
         name = path.relative_to(root).as_posix()
