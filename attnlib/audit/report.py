@@ -344,7 +344,7 @@ def _known(rows: list[Row], quantity: str) -> list[Row]:
 
 
 def _vacuous(row: Row) -> bool:
-    """Whether a bound allows everything that could be."""
+    """Whether a bound allows everything that could be, or nearly."""
     value = row["value"]
     if value is None:
         return False

@@ -51,7 +51,7 @@ def _token(ax, spot, word: str, face: str = "white", edge: str = INK) -> None:
 
 def two_rings() -> Figure:
     """A ring in which every token can hear every other, and the same with one arrow
-    turned round: then two tokens hear nobody else's news.
+    turned round: then one token hears nobody else's news.
     """
     fig, (left, right) = new(1, 2, size=(6.0, 3.5))
     n = 6
