@@ -200,10 +200,12 @@ def _clashes(fig: Figure) -> int:
             fig.draw_without_rendering()
         except UserWarning:
             return sys.maxsize
+    off = [axis for ax in fig.axes if not ax.axison for axis in (ax.xaxis, ax.yaxis)]
+    undrawn = {words for axis in off for words in axis.findobj(Text)}
     boxes = [
         words.get_window_extent()
         for words in fig.findobj(Text)
-        if words.get_visible() and words.get_text().strip()
+        if words.get_visible() and words.get_text().strip() and words not in undrawn
     ]
     boxes += [legend.get_window_extent() for legend in fig.findobj(Legend)]
     room = fig.bbox.padded(2).contains

@@ -157,9 +157,7 @@ def kernel_vector(e: float = 0.8) -> Figure:
     rest = (1 - e) / 4
     row = [rest, rest, e, rest, rest, 0]
     axes[0].bar(columns, vector, color=colours, width=0.5)
-    axes[0].set_title(
-        "a vector that B takes to zero; its largest entry is 1", loc="left"
-    )
+    axes[0].set_title("B takes this vector to zero; largest entry: 1", loc="left")
     axes[0].set_ylim(-1.1, 1.15)
     axes[1].bar(columns, row, color=colours, width=0.5)
     axes[1].set_title("the row of P that looks at this entry", loc="left")
