@@ -6,6 +6,7 @@ from functools import cache
 
 import torch
 
+from attnbook import figures
 from attnbook.figures import synthesis as draw
 
 
@@ -39,3 +40,11 @@ def test_pictures_say_numbers_that_are_true():
     assert "0.7 - 0.3 = 0.4 is left;\nB leaves 0" in words("kernel_vector")
     assert words("relay")[1] == "16 connections\n2 layers"
     assert words("halves")[1] == "10% left"  # tanh(1/2)^3
+
+
+def test_a_word_that_leaves_a_narrow_figure_is_seen_beside_axes_that_are_not_drawn():
+    fig = draw.kernel_vector(0.8)
+    assert figures._phone_width([fig]) == 4.0
+    long = "a vector that B takes to zero; its largest entry is 1"
+    fig.axes[0].set_title(long, loc="left")
+    assert figures._phone_width([fig]) == 5.0

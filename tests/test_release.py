@@ -35,13 +35,13 @@ def copy(tmp_path) -> Path:
         target = tmp_path / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-    if "## Unreleased" not in text_of("CHANGELOG.md", tmp_path):
-        with_news(tmp_path)  # on the commit of a release
+    with_news(tmp_path)
     return tmp_path
 
 
 def with_news(root: Path) -> None:
-    text = text_of("CHANGELOG.md", root)
+    """Let the changelog begin with a change, be its section there, empty, or not."""
+    text = text_of("CHANGELOG.md", root).replace("## Unreleased\n\n", "", 1)
     news = text.replace("## ", "## Unreleased\n\nThings changed.\n\n## ", 1)
     (root / "CHANGELOG.md").write_text(news, encoding="utf-8")
 
