@@ -383,7 +383,7 @@ def one_token(places: Tensor, moving: Tensor, still: float, eps: float) -> Figur
     ax.axhline(still, color=VERMILLION, ls="--", label="average of sequence 2")
     ax.plot(xs, ys, color=BLUE, label="average of sequence 1")
     ax.set(xlabel="place of the token that only sequence 1 has", ylabel="average")
-    words = "too close only\nif the token falls here"
+    words = "too close\nonly if the\ntoken falls here"
     middle = [x for x, close in zip(xs, near) if close]
     centre = (min(middle) + max(middle)) / 2
     low, high = ax.get_ylim()
